@@ -1,0 +1,238 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairnsync/cairn/internal/config"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew") //nolint:gochecknoglobals // a flag
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cairn.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func value(t *testing.T, values []config.Value, key string) config.Value {
+	t.Helper()
+	for _, one := range values {
+		if one.Key == key {
+			return one
+		}
+	}
+	require.Failf(t, "no value", "of %s", key)
+	return config.Value{}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	loaded, values, err := config.Load(config.Sources{})
+	require.NoError(t, err)
+	require.Equal(t, config.Config{
+		Listen: "127.0.0.1:8787", Database: "sqlite:cairn.db",
+		HTTP:            config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second},
+		RateLimit:       config.RateLimit{PerSecond: 0, Burst: 100},
+		Log:             config.Log{Level: "info", Format: "text"},
+		Push:            config.Push{FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
+		Stream:          config.Stream{QueueFrames: 1024, QueueBytes: 4 << 20, Ping: 15 * time.Second, Pong: 30 * time.Second, MaxAge: 30 * time.Minute},
+		Presence:        config.Presence{MaxAnnounced: 200},
+		Storage:         config.Storage{Lanes: 2, Readers: 4, Migrate: true},
+		ShutdownTimeout: 10 * time.Second,
+	}, loaded)
+	for _, one := range values {
+		require.Equal(t, one.Default, one.Value, one.Key)
+		require.Equal(t, "default", one.Source, one.Key)
+		require.NotEmpty(t, one.Doc, one.Key)
+	}
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	t.Parallel()
+	all := config.Sources{
+		File: file(t, "listen: 127.0.0.1:1\n"), Env: []string{"CAIRN_LISTEN=127.0.0.1:2"},
+		Set: []string{"listen=127.0.0.1:3"}, Flags: map[string]string{"listen": "127.0.0.1:4"},
+	}
+	steps := []struct {
+		want, source string
+		drop         func(*config.Sources)
+	}{
+		{"127.0.0.1:4", "flag", func(s *config.Sources) { s.Flags = nil }},
+		{"127.0.0.1:3", "--set", func(s *config.Sources) { s.Set = nil }},
+		{"127.0.0.1:2", "environment CAIRN_LISTEN", func(s *config.Sources) { s.Env = nil }},
+		{"127.0.0.1:1", "file " + all.File, func(s *config.Sources) { s.File = "" }},
+		{"127.0.0.1:8787", "default", func(*config.Sources) {}},
+	}
+	for _, step := range steps {
+		loaded, values, err := config.Load(all)
+		require.NoError(t, err)
+		require.Equal(t, step.want, loaded.Listen)
+		require.Equal(t, step.source, value(t, values, "listen").Source)
+		step.drop(&all)
+	}
+}
+
+func TestFileForms(t *testing.T) {
+	t.Parallel()
+	path := file(t, `
+http:
+  max_body_bytes: 2048
+  cors_origins: [https://a.example, "http://localhost:3000"]
+rate_limit: {per_second: 2.5}
+stream.ping: 20s
+metrics:
+log:
+  level: debug
+storage: {migrate: false}
+`)
+	loaded, _, err := config.Load(config.Sources{Env: []string{"CAIRN_CONFIG=" + path}})
+	require.NoError(t, err)
+	require.EqualValues(t, 2048, loaded.HTTP.MaxBodyBytes)
+	require.Equal(t, []string{"https://a.example", "http://localhost:3000"}, loaded.HTTP.CORSOrigins)
+	require.InDelta(t, 2.5, loaded.RateLimit.PerSecond, 0)
+	require.Equal(t, 20*time.Second, loaded.Stream.Ping)
+	require.Equal(t, "debug", loaded.Log.Level)
+	require.False(t, loaded.Storage.Migrate)
+}
+
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{
+		"missing":     filepath.Join(t.TempDir(), "none.yaml"),
+		"not YAML":    file(t, "listen: [\n"),
+		"not a map":   file(t, "- listen\n"),
+		"said twice":  file(t, "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n"),
+		"a directory": t.TempDir(),
+	} {
+		_, _, err := config.Load(config.Sources{File: path})
+		require.ErrorContains(t, err, "read configuration file", name)
+		require.ErrorContains(t, err, path, name)
+	}
+}
+
+// Every key refuses something, and says so with its key, the value, the source and what is allowed.
+func TestWrongValues(t *testing.T) {
+	t.Parallel()
+	wrong := map[string]string{
+		"listen": "8787", "database": "mysql://x", "http.max_body_bytes": "12MB", "http.cors_origins": "example.org",
+		"http.read_header_timeout": "10", "rate_limit.per_second": "NaN", "rate_limit.burst": "0", "tls.cert_file": "a\nb",
+		"tls.key_file": "a\x00", "metrics.listen": ":99999", "log.level": "INFO", "log.format": "xml",
+		"push.fcm.project": "a\nb", "push.fcm.credentials_file": "a\rb", "push.fcm.endpoint": "https://user@host",
+		"stream.queue_frames": "1", "stream.queue_bytes": "-1", "stream.ping": "0s", "stream.pong": "99h", "stream.max_age": "1ms",
+		"presence.max_announced": "1.5", "storage.lanes": "17", "storage.readers": "", "storage.migrate": "yes",
+		"ready_file": "a\nb", "shutdown_timeout": "-1s",
+	}
+	for _, key := range config.Keys() {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			text, known := wrong[key]
+			require.True(t, known, "the test has no wrong value for %s", key)
+			_, _, err := config.Load(config.Sources{Set: []string{key + "=" + text}})
+			var refused *config.Error
+			require.ErrorAs(t, err, &refused)
+			require.Len(t, refused.Problems, 1)
+			require.Equal(t, key, refused.Problems[0].Key)
+			require.Equal(t, "--set", refused.Problems[0].Source)
+			require.NotEmpty(t, refused.Problems[0].Allowed)
+		})
+	}
+}
+
+func TestEveryProblemIsNamed(t *testing.T) {
+	t.Parallel()
+	_, _, err := config.Load(config.Sources{
+		File:  file(t, "listen: nowhere\nhtp: {max_body_bytes: 5}\nlog: loud\n"),
+		Env:   []string{"CAIRN_LOG_LEVEL=loud", "CAIRN_LISTN=x:1", "PATH=/bin", "CAIRN_URL=u", "CAIRN_API_KEY=k", "CAIRN_DEVICE=d", "CAIRN_TEST_X=1"},
+		Set:   []string{"stream.ping=never", "lanes=3", "nonsense"},
+		Flags: map[string]string{"shutdown_timeout": "soon"},
+	})
+	var refused *config.Error
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Problems, 9)
+	for _, part := range []string{
+		`listen = "nowhere" (file `, "host:port", "did you mean http.max_body_bytes?", "log (file ",
+		`log.level = "loud" (environment CAIRN_LOG_LEVEL): allowed is one of debug, info, warn, error`,
+		"CAIRN_LISTN (environment): nobody knows this name; did you mean CAIRN_LISTEN?",
+		`stream.ping = "never" (--set): allowed is a duration from`, "lanes (--set): nobody knows this name; did you mean storage.lanes?",
+		`nonsense = "" (--set): allowed is key=value`, `shutdown_timeout = "soon" (flag)`,
+	} {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+func TestValuesThatGoTogether(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		set     []string
+		problem string
+	}{
+		{[]string{"tls.cert_file=a.pem"}, "tls.cert_file"},
+		{[]string{"tls.key_file=a.pem"}, "tls.cert_file"},
+		{[]string{"tls.cert_file=a.pem", "tls.key_file=b.pem"}, ""},
+		{[]string{"push.fcm.project=p"}, "push.fcm.project"},
+		{[]string{"stream.ping=30s"}, "stream.pong"},
+	} {
+		_, _, err := config.Load(config.Sources{Set: one.set})
+		if one.problem == "" {
+			require.NoError(t, err)
+			continue
+		}
+		var refused *config.Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, one.problem, refused.Problems[0].Key)
+	}
+}
+
+func TestPasswordsAreNeverShown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://cairn:hunter2@db/cairn", "postgres://db/cairn?password=hunter2&sslmode=disable",
+		"postgres://db/cairn?sslpassword=hunter2", "postgres://cairn:hunter2@%zz/cairn", "mysql://cairn:hunter2@db",
+		"postgres:cairn:hunter2@db", "host=db password=hunter2", "",
+	} {
+		_, values, err := config.Load(config.Sources{Set: []string{"database=" + url}})
+		if err != nil {
+			require.NotContains(t, err.Error(), "hunter2", url)
+			continue
+		}
+		require.NotContains(t, value(t, values, "database").Value, "hunter2", url)
+	}
+	require.Equal(t, "postgres://cairn:xxxxx@db/cairn", config.RedactDatabase("postgres://cairn:hunter2@db/cairn"))
+	require.Equal(t, "sqlite:my.db", config.RedactDatabase("sqlite:my.db"))
+}
+
+func TestDocumentationIsCurrent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "docs", "configuration.md")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(config.Markdown()), 0o600))
+	}
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, config.Markdown(), string(page), "run `make docs`")
+	for _, key := range config.Keys() {
+		require.Equal(t, 1, strings.Count(string(page), "| `"+key+"` |"), key)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("listen: 127.0.0.1:1\nhttp: {max_body_bytes: 5}", "stream.ping=3s")
+	f.Add("a: &a [*a]", "=")
+	f.Add("database: postgres://u:secret-word@h/d\n", "database=postgres://u:secret-word@%")
+	f.Fuzz(func(t *testing.T, content, set string) {
+		path := filepath.Join(t.TempDir(), "cairn.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, values, err := config.Load(config.Sources{File: path, Set: []string{set}})
+		if err == nil {
+			require.Len(t, values, len(config.Keys()))
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type duration = time.Duration
+
+// kind is how a setting reads and shows its value. set answers false, and may leave anything behind,
+// when text is not allowed.
+type kind struct {
+	allowed string
+	set     func(c *Config, text string) bool
+	show    func(c Config) string
+	redact  func(text string) string // nil when nothing of it is secret
+}
+
+func (k kind) public(text string) string {
+	if k.redact == nil {
+		return text
+	}
+	return k.redact(text)
+}
+
+func text(at func(*Config) *string, allowed string) kind {
+	return kind{
+		allowed: allowed,
+		set: func(c *Config, text string) bool {
+			*at(c) = text
+			return !strings.ContainsAny(text, "\x00\r\n")
+		},
+		show: func(c Config) string { return *at(&c) },
+	}
+}
+
+// checked is a text that must satisfy valid.
+func checked(at func(*Config) *string, allowed string, valid func(string) bool) kind {
+	plain := text(at, allowed)
+	return kind{
+		allowed: allowed,
+		set:     func(c *Config, text string) bool { return plain.set(c, text) && valid(text) },
+		show:    plain.show,
+	}
+}
+
+func choice(at func(*Config) *string, choices ...string) kind {
+	return checked(at, "one of "+strings.Join(choices, ", "), func(text string) bool {
+		return slices.Contains(choices, text)
+	})
+}
+
+func address(at func(*Config) *string, optional bool) kind {
+	allowed := "host:port with a port from 0 to 65535"
+	if optional {
+		allowed += ", or empty"
+	}
+	return checked(at, allowed, func(text string) bool {
+		if text == "" {
+			return optional
+		}
+		_, port, err := net.SplitHostPort(text)
+		if err != nil {
+			return false
+		}
+		_, err = strconv.ParseUint(port, 10, 16)
+		return err == nil
+	})
+}
+
+func endpoint(at func(*Config) *string) kind {
+	return checked(at, "an http or https URL without user, query or fragment", func(text string) bool {
+		u, err := url.Parse(text)
+		return err == nil && webScheme(u) && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	})
+}
+
+func webScheme(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+
+func origins(at func(*Config) *[]string) kind {
+	return kind{
+		allowed: "origins such as https://app.example.org, separated by commas, or one *",
+		set: func(c *Config, text string) bool {
+			list := []string{}
+			for origin := range strings.SplitSeq(text, ",") {
+				if origin = strings.TrimSpace(origin); origin != "" {
+					list = append(list, origin)
+				}
+			}
+			*at(c) = list
+			return slices.Equal(list, []string{"*"}) || !slices.ContainsFunc(list, notOrigin)
+		},
+		show: func(c Config) string { return strings.Join(*at(&c), ",") },
+	}
+}
+
+// notOrigin is true unless text is exactly what a browser sends as Origin.
+func notOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || !webScheme(u) || u.Host == "" || text != u.Scheme+"://"+strings.ToLower(u.Host)
+}
+
+func integer[T int | int64](at func(*Config) *T, low, high T) kind {
+	return kind{
+		allowed: fmt.Sprintf("a whole number from %d to %d", low, high),
+		set: func(c *Config, text string) bool {
+			number, err := strconv.ParseInt(text, 10, strconv.IntSize)
+			*at(c) = T(number)
+			return err == nil && within(T(number), low, high)
+		},
+		show: func(c Config) string { return strconv.FormatInt(int64(*at(&c)), 10) },
+	}
+}
+
+func decimal(at func(*Config) *float64, high float64) kind {
+	return kind{
+		allowed: fmt.Sprintf("a number from 0 to %.0f", high),
+		set: func(c *Config, text string) bool {
+			number, err := strconv.ParseFloat(text, 64)
+			*at(c) = number
+			return err == nil && !math.IsNaN(number) && within(number, 0, high)
+		},
+		show: func(c Config) string { return strconv.FormatFloat(*at(&c), 'g', -1, 64) },
+	}
+}
+
+func truth(at func(*Config) *bool) kind {
+	return kind{
+		allowed: "true or false",
+		set: func(c *Config, text string) bool {
+			*at(c) = text == "true"
+			return text == "true" || text == "false"
+		},
+		show: func(c Config) string { return strconv.FormatBool(*at(&c)) },
+	}
+}
+
+func span(at func(*Config) *duration, low, high string) kind {
+	least, most := mustDuration(low), mustDuration(high)
+	return kind{
+		allowed: fmt.Sprintf("a duration from %s to %s", low, high),
+		set: func(c *Config, text string) bool {
+			length, err := time.ParseDuration(text)
+			*at(c) = length
+			return err == nil && within(length, least, most)
+		},
+		show: func(c Config) string { return shortDuration(*at(&c)) },
+	}
+}
+
+func mustDuration(text string) time.Duration {
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("bound of a duration: %v", err)) // the table is wrong; every test sees it
+	}
+	return length
+}
+
+// shortDuration writes 30m instead of 30m0s.
+func shortDuration(length time.Duration) string {
+	text := length.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func within[T cmp.Ordered](value, low, high T) bool { return value >= low && value <= high }
