@@ -1,0 +1,36 @@
+# Work on cairn. `make` alone says what there is.
+
+GO            ?= go
+GOLANGCI_LINT ?= $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint verify bench demo docs
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build bin/cairn
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/cairn ./cmd/cairn
+
+run: ## Serve on 127.0.0.1:8787 with a SQLite file
+	$(GO) run ./cmd/cairn serve
+
+test: ## Run every test on both engines, with the race detector
+	@scripts/need-compiler
+	@scripts/need-postgres
+	$(GO) run ./internal/testkit/withpostgres $(GO) test -race -timeout 15m ./...
+
+lint: ## Run every linter
+	$(GOLANGCI_LINT) run ./...
+
+verify: ## Run everything that must be green: what .ci/run does
+	@bash .ci/run
+
+bench: ## Measure throughput, latency and memory against a baseline
+	$(GO) run ./cmd/cairn bench
+
+demo: ## Watch one session on several devices, without anything to set up
+	$(GO) run ./cmd/cairn demo
+
+docs: ## Generate the pages that come from code
+	$(GO) test ./internal/config -run TestDocumentationIsCurrent -update
