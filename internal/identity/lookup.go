@@ -1,0 +1,125 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cairnsync/cairn/internal/storage"
+)
+
+// maxAliveChunk is how many credentials one statement asks about.
+const maxAliveChunk = 1000
+
+// Credential is what a stream was opened with. DeviceID may be empty.
+type Credential struct {
+	KeyID, UserID, DeviceID string
+}
+
+// Alive reports whether what a stream was opened with still holds: the key is not revoked, the user
+// not disabled, the device not deleted and still that user's (SS-ROLE-2). It asks the database.
+func (s *Service) Alive(ctx context.Context, keyID, userID, deviceID string) (bool, error) {
+	alive, err := s.AliveAll(ctx, []Credential{{keyID, userID, deviceID}})
+	return err == nil && alive[0], err
+}
+
+// AliveAll answers Alive for each of many streams, in order, with two statements per thousand.
+func (s *Service) AliveAll(ctx context.Context, credentials []Credential) ([]bool, error) {
+	alive := make([]bool, 0, len(credentials))
+	for chunk := range slices.Chunk(credentials, maxAliveChunk) {
+		before := len(alive)
+		err := s.db.Read(ctx, func(tx storage.Tx) error {
+			keyOwner, deviceOwner, err := owners(tx, chunk)
+			if err != nil {
+				return err
+			}
+			alive = alive[:before] // a read may run more than once
+			for _, c := range chunk {
+				holds := keyOwner[c.KeyID] == c.UserID && (c.DeviceID == "" || deviceOwner[c.DeviceID] == c.UserID)
+				alive = append(alive, c.UserID != "" && holds)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("check credentials of streams: %w", err)
+		}
+	}
+	return alive, nil
+}
+
+// owners answers the users of the keys and of the devices that are alive.
+func owners(tx storage.Tx, credentials []Credential) (ofKey, ofDevice map[string]string, err error) {
+	keys := make([]string, len(credentials))
+	devices := make([]string, len(credentials))
+	for i, c := range credentials {
+		keys[i], devices[i] = c.KeyID, c.DeviceID
+	}
+	ofKey, err = pairs(tx,
+		`SELECT k.id, u.id FROM api_keys k JOIN users u ON u.id = k.user_id
+		  WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND u.disabled_at IS NULL`, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	ofDevice, err = pairs(tx, `SELECT id, user_id FROM devices WHERE id = ANY($1) AND deleted_at IS NULL`, devices)
+	return ofKey, ofDevice, err
+}
+
+func pairs(tx storage.Tx, query string, ids []string) (map[string]string, error) {
+	found := make(map[string]string, len(ids))
+	err := tx.Query(query, []any{ids}, func(row storage.Row) error {
+		var id, owner string
+		err := row.Scan(&id, &owner)
+		found[id] = owner
+		return err
+	})
+	return found, err
+}
+
+// UserExists reports whether userID is a user who is not disabled.
+func UserExists(tx storage.Tx, userID string) (bool, error) {
+	found, err := tx.Get(`SELECT 1 FROM users WHERE id = $1 AND disabled_at IS NULL`, []any{userID}, new(int))
+	if err != nil {
+		return false, fmt.Errorf("look for user: %w", err)
+	}
+	return found, nil
+}
+
+// UserByEmail answers the user with an e-mail address, in whatever case, who is not disabled.
+func UserByEmail(tx storage.Tx, email string) (id string, found bool, err error) {
+	address, ok := canonicalEmail(email)
+	if !ok {
+		return "", false, nil
+	}
+	found, err = tx.Get(`SELECT id FROM users WHERE email = $1 AND disabled_at IS NULL`, []any{address}, &id)
+	if err != nil {
+		return "", false, fmt.Errorf("look for user by e-mail: %w", err)
+	}
+	return id, found, nil
+}
+
+// DeviceOwner answers whose device it is; a deleted one is nobody's.
+func DeviceOwner(tx storage.Tx, deviceID string) (userID string, found bool, err error) {
+	row, found, err := readDevice(tx, deviceID)
+	if err != nil || !found || row.deletedAt != nil {
+		return "", false, err
+	}
+	return row.userID, true, nil
+}
+
+// PushToken answers the push token of a device; false when it has none.
+func PushToken(tx storage.Tx, deviceID string) (token string, found bool, err error) {
+	row, found, err := readDevice(tx, deviceID)
+	if err != nil || !found || row.pushToken == nil {
+		return "", false, err
+	}
+	return *row.pushToken, true, nil
+}
+
+// ClearPushToken forgets the push token of a device, if it still is token (SS-DSP-3).
+func ClearPushToken(tx storage.Tx, deviceID, token string) error {
+	err := tx.Exec(`UPDATE devices SET push_token = NULL WHERE id = $1 AND push_token = $2`, deviceID, token)
+	if err != nil {
+		return fmt.Errorf("clear push token: %w", err)
+	}
+	return nil
+}
