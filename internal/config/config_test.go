@@ -13,7 +13,7 @@ import (
 	"github.com/cairnsync/cairn/internal/config"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md anew") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
 
 func file(t *testing.T, content string) string {
 	t.Helper()

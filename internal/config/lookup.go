@@ -55,7 +55,7 @@ func isSection(key string) bool {
 // nearest answers the candidate that name most likely meant, or "" when none is close: one that ends
 // with it as a part, or the one with the fewest edits, at most a third of its length.
 func nearest(name string, candidates []string) string {
-	best, fewest := "", len(name)/3+1 //nolint:mnd // a third wrong is no typing error any more
+	best, fewest := "", len(name)/3+1
 	for _, candidate := range candidates {
 		if strings.HasSuffix(candidate, "."+name) {
 			return candidate

@@ -9,8 +9,6 @@ type setting struct {
 }
 
 // table is every named value, in the order it is shown.
-//
-//nolint:mnd // the bounds are explained by their rows
 var table = []setting{
 	{
 		"listen", "127.0.0.1:8787", address(func(c *Config) *string { return &c.Listen }, false),
@@ -65,7 +63,8 @@ var table = []setting{
 		"Firebase project that wakes devices. Empty is off.",
 	},
 	{
-		"push.fcm.credentials_file", "", text(func(c *Config) *string { return &c.Push.FCM.CredentialsFile }, "a path of a JSON file, or empty"),
+		"push.fcm.credentials_file", "",
+		text(func(c *Config) *string { return &c.Push.FCM.CredentialsFile }, "a path of a JSON file, or empty"),
 		"Google credentials for push.fcm.project.",
 	},
 	{

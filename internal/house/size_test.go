@@ -21,7 +21,7 @@ const (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path) //nolint:gosec // a file of the module
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(content)
 }
