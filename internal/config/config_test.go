@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 		Push:            config.Push{FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
 		Stream:          config.Stream{QueueFrames: 1024, QueueBytes: 4 << 20, Ping: 15 * time.Second, Pong: 30 * time.Second, MaxAge: 30 * time.Minute},
 		Presence:        config.Presence{MaxAnnounced: 200},
-		Storage:         config.Storage{Lanes: 2, Readers: 4, Migrate: true},
+		Storage:         config.Storage{Lanes: 2, Readers: 8, Migrate: true},
 		ShutdownTimeout: 10 * time.Second,
 	}, loaded)
 	for _, one := range values {

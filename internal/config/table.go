@@ -100,7 +100,7 @@ var table = []setting{
 		"Writing transactions at a time on PostgreSQL. SQLite always has one.",
 	},
 	{
-		"storage.readers", "4", integer(func(c *Config) *int { return &c.Storage.Readers }, 1, 256),
+		"storage.readers", "8", integer(func(c *Config) *int { return &c.Storage.Readers }, 1, 256),
 		"Connections for reading.",
 	},
 	{
