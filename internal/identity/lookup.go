@@ -23,26 +23,30 @@ func (s *Service) Alive(ctx context.Context, keyID, userID, deviceID string) (bo
 	return err == nil && alive[0], err
 }
 
-// AliveAll answers Alive for each of many streams, in order, with two statements per thousand.
+// AliveAll answers Alive for each of many streams, in order.
 func (s *Service) AliveAll(ctx context.Context, credentials []Credential) ([]bool, error) {
-	alive := make([]bool, 0, len(credentials))
+	all := make([]bool, 0, len(credentials))
 	for chunk := range slices.Chunk(credentials, maxAliveChunk) {
-		before := len(alive)
-		err := s.db.Read(ctx, func(tx storage.Tx) error {
-			keyOwner, deviceOwner, err := owners(tx, chunk)
-			if err != nil {
-				return err
-			}
-			alive = alive[:before] // a read may run more than once
-			for _, c := range chunk {
-				holds := keyOwner[c.KeyID] == c.UserID && (c.DeviceID == "" || deviceOwner[c.DeviceID] == c.UserID)
-				alive = append(alive, c.UserID != "" && holds)
-			}
-			return nil
-		})
+		alive, err := storage.Read(ctx, s.db, func(tx storage.Tx) ([]bool, error) { return AliveIn(tx, chunk) })
 		if err != nil {
-			return nil, fmt.Errorf("check credentials of streams: %w", err)
+			return nil, err
 		}
+		all = append(all, alive...)
+	}
+	return all, nil
+}
+
+// AliveIn answers Alive for each of some credentials, in order, with two statements. Give it some
+// hundreds at a time, not more.
+func AliveIn(tx storage.Tx, credentials []Credential) ([]bool, error) {
+	ofKey, ofDevice, err := owners(tx, credentials)
+	if err != nil {
+		return nil, fmt.Errorf("check credentials: %w", err)
+	}
+	alive := make([]bool, len(credentials))
+	for i, c := range credentials {
+		holds := ofKey[c.KeyID] == c.UserID && (c.DeviceID == "" || ofDevice[c.DeviceID] == c.UserID)
+		alive[i] = c.UserID != "" && holds
 	}
 	return alive, nil
 }

@@ -42,8 +42,8 @@ func NewOutbox(db storage.DB, bus signal.Bus, pusher Pusher, e *env.Env, log *sl
 
 // Enqueue writes a wake down in the transaction of its control and answers its id, for SendNow
 // after the commit.
-func (o *Outbox) Enqueue(tx storage.Tx, wake Wake) (id string, err error) {
-	id = o.env.NewID()
+func Enqueue(tx storage.Tx, e *env.Env, wake Wake) (id string, err error) {
+	id = e.NewID()
 	err = tx.Exec(
 		`INSERT INTO push_outbox (id, session_id, control_id, device_id, mode, created_at, attempts, not_before)
 		 VALUES ($1, $2, $3, $4, $5, $6, 0, $7)`,
