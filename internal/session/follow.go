@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+
+	"github.com/cairnsync/cairn/internal/identity"
+	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// Find resolves a reference for a caller who wants to follow the session, and answers its id
+// (SS-REF-1); a caller without a role is refused.
+func (s *Service) Find(ctx context.Context, by Caller, ref string) (string, error) {
+	return read(ctx, s, by, ref, wire.RoleViewer, func(_ storage.Tx, sess *record) (string, error) { return sess.ID, nil })
+}
+
+// Standing is what a caller may do with a session now.
+type Standing struct {
+	Access
+	// Known is false when the caller's key is revoked, its user disabled or its device deleted.
+	Known bool
+}
+
+// Standings computes what callers may do with a session, in the transaction's snapshot; false when
+// the session is gone.
+func Standings(tx storage.Tx, sessionID string, callers []Caller) ([]Standing, bool, error) {
+	sess, err := load(tx, sessionID)
+	if err != nil || sess == nil {
+		return nil, false, err
+	}
+	known, err := identity.AliveIn(tx, credentials(callers))
+	if err != nil {
+		return nil, false, err
+	}
+	type person struct{ userID, linkHash string }
+	computed := map[person]Access{}
+	standings := make([]Standing, len(callers))
+	for i, caller := range callers {
+		who := person{caller.UserID, caller.LinkHash}
+		access, done := computed[who]
+		if !done {
+			if access, err = accessOf(tx, caller, sess); err != nil {
+				return nil, false, err
+			}
+			computed[who] = access
+		}
+		standings[i] = Standing{Access: access, Known: known[i]}
+	}
+	return standings, true, nil
+}
+
+func credentials(callers []Caller) []identity.Credential {
+	list := make([]identity.Credential, len(callers))
+	for i, caller := range callers {
+		list[i] = caller.Credential()
+	}
+	return list
+}
+
+// Credential is what the caller's stream stands on.
+func (c Caller) Credential() identity.Credential {
+	return identity.Credential{KeyID: c.KeyID, UserID: c.UserID, DeviceID: c.DeviceID}
+}
+
+// StateOf reads the positions and revisions of one session; false when it is gone.
+func StateOf(tx storage.Tx, id string) (State, bool, error) {
+	states, err := States(tx, []string{id})
+	state, found := states[id]
+	return state, found, err
+}
+
+// States reads the positions and revisions of sessions; those that are gone are missing.
+func States(tx storage.Tx, ids []string) (map[string]State, error) {
+	states := make(map[string]State, len(ids))
+	err := tx.Query(`SELECT `+columns+` FROM sessions s WHERE s.id = ANY($1)`, []any{ids}, func(row storage.Row) error {
+		var sess record
+		err := sess.scan(row, tx.Now())
+		states[sess.ID] = sess.state()
+		return err
+	})
+	return states, err
+}
+
+// AppliedControls lists controls that were applied after revision, and those of the log's range
+// (after, upTo] whatever their revision: what a viewer needs beyond the echo events (SS-STR-2).
+func AppliedControls(tx storage.Tx, sessionID string, revision, after, upTo int64) ([]wire.Control, error) {
+	return queryControls(tx, `SELECT `+controlColumns+` FROM session_controls c
+		WHERE c.session_id = $1 AND c.applied AND (c.applied_revision > $2 OR (c.seq > $3 AND c.seq <= $4)) ORDER BY c.seq`,
+		sessionID, revision, after, upTo)
+}

@@ -1,0 +1,71 @@
+package live
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/cairnsync/cairn/internal/conn"
+	"github.com/cairnsync/cairn/internal/session"
+	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// latestLease is the key under which lease frames overtake each other in a queue (SS-STR-7).
+const latestLease = "lease"
+
+func eventFrame(event *session.Stored) conn.Frame {
+	object := session.AppendEvent(make([]byte, 0, len(event.Payload)+256), event)
+	return conn.Frame{Name: wire.FrameEvent, ID: event.Seq, Object: object}
+}
+
+func frame(name string, object any) conn.Frame {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // structs of strings and numbers always encode
+	}
+	return conn.Frame{Name: name, Object: encoded}
+}
+
+func resetBlock(lastSeq int64) *conn.Block {
+	return conn.NewBlock(conn.Frame{Name: wire.FrameReset, Object: []byte(`{"last_seq":` + strconv.FormatInt(lastSeq, 10) + `}`)})
+}
+
+func leaseBlock(lease session.Lease, live bool) *conn.Block {
+	var object struct {
+		HolderDeviceID *string    `json:"holder_device_id"`
+		ExpiresAt      *wire.Time `json:"expires_at"`
+	}
+	if live {
+		object.HolderDeviceID, object.ExpiresAt = &lease.Holder, &wire.Time{Time: lease.ExpiresAt}
+	}
+	return conn.NewBlock(frame(wire.FrameLease, object))
+}
+
+// appliedControl is the frame of a control that was applied (SS-STR-3).
+type appliedControl struct {
+	ID      string           `json:"id"`
+	Kind    wire.ControlKind `json:"kind"`
+	Seq     int64            `json:"seq"`
+	Applied bool             `json:"applied"`
+}
+
+func readApplied(tx storage.Tx, sessionID string, revision, after, upTo int64) ([]appliedControl, error) {
+	controls, err := session.AppliedControls(tx, sessionID, revision, after, upTo)
+	list := make([]appliedControl, 0, len(controls))
+	for _, control := range controls {
+		list = append(list, appliedControl{ID: control.ID, Kind: control.Kind, Seq: control.Seq, Applied: true})
+	}
+	return list, err
+}
+
+// appliedBlock is nil when there is nothing to tell.
+func appliedBlock(controls []appliedControl) *conn.Block {
+	if len(controls) == 0 {
+		return nil
+	}
+	frames := make([]conn.Frame, len(controls))
+	for i := range controls {
+		frames[i] = frame(wire.FrameControl, controls[i])
+	}
+	return conn.NewBlock(frames...)
+}

@@ -1,0 +1,248 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/session"
+	"github.com/cairnsync/cairn/internal/signal"
+	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// roster keeps this node's rows of presence: one per open stream, and the node's own, by whose term
+// they count (SS-PRS-1).
+type roster struct {
+	hub  *Hub
+	kick chan struct{}
+
+	mu      sync.Mutex       // guards all below
+	open    map[*Stream]bool // whether the device drives
+	changed map[*Stream]bool // rows to write again
+	left    []departure      // rows to remove
+}
+
+type departure struct{ connection, session string }
+
+func newRoster(h *Hub) *roster {
+	return &roster{hub: h, kick: make(chan struct{}, 1), open: map[*Stream]bool{}, changed: map[*Stream]bool{}}
+}
+
+// entry is what a stream finds when it enters a session.
+type entry struct {
+	state    session.State
+	standing session.Standing
+	exists   bool
+}
+
+// enter writes the stream's row if its caller may see the session. The row and the standing are of
+// one transaction that locks the device, so that the device's deletion either sees the row or is
+// seen.
+func (r *roster) enter(s *Stream) (entry, error) {
+	r.mu.Lock()
+	r.open[s] = false
+	r.mu.Unlock()
+	// The write goes on when the client leaves: its row would otherwise come after its removal.
+	ctx := context.WithoutCancel(s.ctx)
+	keys := []storage.Key{{Lock: storage.LockDevices, ID: s.caller.DeviceID}}
+	found, err := storage.Write(ctx, r.hub.DB, keys, func(tx storage.Tx) (entry, error) {
+		standings, exists, err := session.Standings(tx, s.feed.id, []session.Caller{s.caller})
+		if err != nil || !exists || !standings[0].Known || standings[0].Role == wire.RoleNone {
+			return entry{standing: first(standings), exists: exists}, err
+		}
+		state, exists, err := session.StateOf(tx, s.feed.id)
+		if err != nil || !exists {
+			return entry{}, err
+		}
+		_, err = session.Enter(tx, r.row(s, standings[0].Role, false))
+		return entry{state, standings[0], true}, err
+	})
+	if s.ctx.Err() != nil {
+		r.leave(s) // the client left meanwhile
+	}
+	r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: s.feed.id})
+	return found, err
+}
+
+func first(standings []session.Standing) session.Standing {
+	if len(standings) == 0 {
+		return session.Standing{}
+	}
+	return standings[0]
+}
+
+func (r *roster) row(s *Stream, role wire.Role, driving bool) session.Connection {
+	return session.Connection{
+		ID: s.id, NodeID: r.hub.nodeID, SessionID: s.feed.id, DeviceID: s.caller.DeviceID,
+		UserID: s.caller.UserID, Role: role, Driving: driving,
+	}
+}
+
+// drive notes whether the stream's device steers.
+func (r *roster) drive(s *Stream, driving bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, open := r.open[s]; open && before != driving {
+		r.open[s] = driving
+		r.changed[s] = true
+		r.ask()
+	}
+}
+
+// rewrite notes that the stream's row is out of date.
+func (r *roster) rewrite(s *Stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, open := r.open[s]; open {
+		r.changed[s] = true
+		r.ask()
+	}
+}
+
+// leave notes that the stream's row is to be removed; again is harmless.
+func (r *roster) leave(s *Stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, s)
+	delete(r.changed, s)
+	r.left = append(r.left, departure{s.id, s.feed.id})
+	r.ask()
+}
+
+func (r *roster) ask() {
+	select {
+	case r.kick <- struct{}{}:
+	default: // asked already
+	}
+}
+
+func (r *roster) streams() []*Stream {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	streams := make([]*Stream, 0, len(r.open))
+	for s := range r.open {
+		streams = append(streams, s)
+	}
+	return streams
+}
+
+// run writes what changed, and keeps the node alive.
+func (r *roster) run() {
+	beat := time.NewTicker(session.NodeBeat)
+	defer beat.Stop()
+	retry := time.NewTicker(time.Second)
+	defer retry.Stop()
+	for {
+		select {
+		case <-r.hub.ctx.Done():
+			return
+		case <-r.kick:
+		case <-retry.C:
+		case <-beat.C:
+			r.keepAlive()
+		}
+		r.write()
+		r.emptyTrash()
+	}
+}
+
+// keepAlive renews the node's term, and removes nodes whose term ended.
+func (r *roster) keepAlive() {
+	known, err := r.beat(r.hub.ctx)
+	if err != nil {
+		r.hub.failed("renew the node's term", err)
+		return
+	}
+	if !known { // the node was taken for dead and its rows were removed
+		for _, s := range r.streams() {
+			r.rewrite(s)
+		}
+	}
+	sessions, err := storage.Write(r.hub.ctx, r.hub.DB, nil, session.SweepNodes)
+	if err != nil {
+		r.hub.failed("remove dead nodes", err)
+	}
+	r.wake(sessions)
+}
+
+func (r *roster) beat(ctx context.Context) (bool, error) {
+	return storage.Write(ctx, r.hub.DB, nil, func(tx storage.Tx) (bool, error) { return session.Beat(tx, r.hub.nodeID) })
+}
+
+func (r *roster) wake(sessions []string) {
+	for _, id := range sessions {
+		r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: id})
+	}
+}
+
+// writtenAtOnce bounds the rows of one transaction.
+const writtenAtOnce = 500
+
+// write brings the rows up to date; what fails stays for the next time.
+func (r *roster) write() {
+	for {
+		rows, left := r.next()
+		if len(rows) == 0 && len(left) == 0 {
+			return
+		}
+		gone := make([]string, len(left))
+		touched := map[string]bool{}
+		for i, d := range left {
+			gone[i] = d.connection
+			touched[d.session] = true
+		}
+		err := r.hub.DB.Write(r.hub.ctx, nil, func(tx storage.Tx) error {
+			for _, row := range rows {
+				if _, err := session.Enter(tx, row); err != nil {
+					return err
+				}
+			}
+			return session.Leave(tx, gone)
+		})
+		if err != nil {
+			r.hub.failed("write presence", err)
+			r.mu.Lock()
+			r.left = append(r.left, left...)
+			r.mu.Unlock()
+			return
+		}
+		for _, row := range rows {
+			touched[row.SessionID] = true
+		}
+		for id := range touched {
+			r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: id})
+		}
+	}
+}
+
+// next takes some of what is to be written.
+func (r *roster) next() ([]session.Connection, []departure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var rows []session.Connection
+	for s := range r.changed {
+		if len(rows) == writtenAtOnce {
+			break
+		}
+		delete(r.changed, s)
+		rows = append(rows, r.row(s, s.role(), r.open[s]))
+	}
+	n := min(len(r.left), writtenAtOnce)
+	left := r.left[:n:n]
+	r.left = r.left[n:]
+	return rows, left
+}
+
+// emptyTrash removes some of what deleted sessions left, as long as there is nothing else to do.
+func (r *roster) emptyTrash() {
+	for r.hub.ctx.Err() == nil {
+		more, err := storage.Write(r.hub.ctx, r.hub.DB, nil, session.EmptyTrash)
+		if err != nil {
+			r.hub.failed("empty the trash", err)
+		}
+		if err != nil || !more || len(r.kick) > 0 {
+			return
+		}
+	}
+}

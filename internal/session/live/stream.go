@@ -1,0 +1,311 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/conn"
+	"github.com/cairnsync/cairn/internal/identity"
+	"github.com/cairnsync/cairn/internal/session"
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// Stream is one viewer's connection to a session.
+type Stream struct {
+	feed   *feed
+	sink   Sink
+	caller session.Caller
+	id     string          // of the connection, in session_presence
+	ctx    context.Context //nolint:containedctx // the life of the connection
+	cancel context.CancelFunc
+
+	closed atomic.Bool
+	shown  atomic.Int32 // the rank of the role in the stream's row of presence
+
+	// Guarded by feed.mu once the stream is live; before that only its own goroutine uses them.
+	seq    int64 // everything up to here was sent
+	access session.Access
+}
+
+// Open follows a session for a caller from a cursor: everything after it is sent to sink, then what
+// happens from now on. The caller must call Close when the connection ends; Open itself does not
+// block on the database.
+func (h *Hub) Open(by session.Caller, sessionID string, after int64, sink Sink) *Stream {
+	s := &Stream{feed: h.join(sessionID), sink: sink, caller: by, id: h.Env.NewID(), seq: after}
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	h.done.Go(s.start)
+	return s
+}
+
+// Close ends the stream's part in the session. It is safe to call once, at any time.
+func (s *Stream) Close() {
+	s.cancel()
+	f := s.feed
+	f.mu.Lock()
+	s.closed.Store(true)
+	f.live = slices.DeleteFunc(f.live, func(other *Stream) bool { return other == s })
+	f.mu.Unlock()
+	f.hub.roster.leave(s)
+	f.hub.leave(f)
+}
+
+// Driving says whether the person at the device steers now (SS-PRS-1).
+func (s *Stream) Driving(driving bool) { s.feed.hub.roster.drive(s, driving) }
+
+// start enters the stream into the session's presence, brings it level, and makes it live.
+func (s *Stream) start() {
+	entry, err := s.feed.hub.roster.enter(s)
+	switch {
+	case s.ctx.Err() != nil:
+		return
+	case err != nil:
+		s.fail("enter the session's presence", err)
+		return
+	}
+	s.shown.Store(int32(entry.standing.Role.Rank()))
+	if !s.stands(entry.standing, entry.exists) {
+		return
+	}
+	if s.seq > entry.state.LastSeq {
+		s.sink.Send(resetBlock(entry.state.LastSeq)) // a restored back-up: the log is behind the cursor
+		s.seq = 0
+	}
+	if err := s.replay(); err != nil && s.ctx.Err() == nil {
+		s.fail("replay the log", err)
+	}
+}
+
+// stands closes the stream unless the caller may see the session, and remembers the access.
+func (s *Stream) stands(standing session.Standing, exists bool) bool {
+	s.access = standing.Access
+	switch {
+	case !exists:
+		s.refuse(code.CloseNotFound, "The session was deleted.")
+	case !standing.Known:
+		s.refuse(code.CloseBadKey, badKey)
+	case standing.Role == wire.RoleNone:
+		s.refuse(code.CloseNoAccess, "You no longer have access to this session.")
+	default:
+		if rank := int32(standing.Role.Rank()); s.shown.Swap(rank) != rank {
+			s.feed.hub.roster.rewrite(s)
+		}
+		return true
+	}
+	return false
+}
+
+// role is the caller's as presence shows it.
+func (s *Stream) role() wire.Role {
+	for _, role := range []wire.Role{wire.RoleOwner, wire.RoleEditor} {
+		if int32(role.Rank()) == s.shown.Load() {
+			return role
+		}
+	}
+	return wire.RoleViewer
+}
+
+const badKey = "The key, user or device is no longer valid."
+
+func (s *Stream) refuse(c code.Close, reason string) {
+	s.closed.Store(true)
+	s.sink.Close(c, reason)
+}
+
+func (s *Stream) fail(doing string, err error) {
+	s.feed.hub.failed(doing, err)
+	s.sink.Close(code.CloseInternal, "The server failed; connect again.")
+}
+
+// replay sends pages of the log until the stream is level with the feed, and joins it.
+func (s *Stream) replay() error {
+	f := s.feed
+	from := s.seq
+	if err := f.open(s.ctx); err != nil {
+		return err
+	}
+	for {
+		page, err := f.pageAfter(s.ctx, s.seq)
+		if err != nil {
+			return err
+		}
+		if page == nil {
+			joined, err := f.joinLive(s.ctx, s, from)
+			if err != nil || joined {
+				return err
+			}
+			continue
+		}
+		if !f.admitOne(s.ctx, s, page) {
+			return nil
+		}
+		s.send(page)
+		if err := s.sink.Room(s.ctx); err != nil {
+			return nil //nolint:nilerr // the connection has ended; whoever ended it has said so
+		}
+	}
+}
+
+// send delivers what of a page lies behind the stream's position.
+func (s *Stream) send(p *page) {
+	if p.last <= s.seq {
+		return
+	}
+	block := p.block
+	if s.seq >= p.first {
+		block = block.Slice(int(s.seq-p.first+1), block.Len())
+	}
+	s.seq = p.last
+	s.sink.Send(block)
+}
+
+// stale reports whether the stream's access must be computed anew before something committed under
+// version, at the moment committed, may be sent at now.
+func (s *Stream) stale(version int64, committed, now time.Time) bool {
+	until := s.access.Until
+	return s.access.Version < version || (until != nil && !(committed.Before(*until) && now.Before(*until)))
+}
+
+// admit checks every stream whose access may have changed, and ends those that lost it.
+func (f *feed) admit(ctx context.Context, streams []*Stream, events []session.Stored) {
+	version, committed := f.state.AccessVersion, time.Time{}
+	if n := len(events); n > 0 {
+		version = max(version, events[n-1].AccessVersion)
+		committed = events[n-1].CommittedAt
+	}
+	now := f.hub.Env.Now()
+	var stale []*Stream
+	for _, stream := range streams {
+		if stream.stale(version, committed, now) {
+			stale = append(stale, stream)
+		}
+	}
+	if len(stale) > 0 {
+		f.recheck(ctx, stale)
+	}
+}
+
+// admitOne checks one stream that is not live yet, for a page.
+func (f *feed) admitOne(ctx context.Context, s *Stream, p *page) bool {
+	if s.stale(p.accessVersion, p.committedAt, f.hub.Env.Now()) {
+		f.mu.Lock()
+		f.recheck(ctx, []*Stream{s})
+		f.mu.Unlock()
+	}
+	return !s.closed.Load()
+}
+
+// recheck computes the access of streams anew and ends those that have none. When that cannot be
+// found out they are ended too and come back: nobody receives what they may not see. The caller
+// holds mu.
+func (f *feed) recheck(ctx context.Context, streams []*Stream) {
+	callers := make([]session.Caller, len(streams))
+	for i, stream := range streams {
+		callers[i] = stream.caller
+	}
+	type answer struct {
+		standings []session.Standing
+		exists    bool
+	}
+	found, err := storage.Read(ctx, f.hub.DB, func(tx storage.Tx) (answer, error) {
+		standings, exists, err := session.Standings(tx, f.id, callers)
+		return answer{standings, exists}, err
+	})
+	for i, stream := range streams {
+		switch {
+		case err != nil:
+			stream.refuse(code.CloseInternal, "The server failed; connect again.")
+		case !found.exists:
+			stream.stands(session.Standing{}, false)
+		case stream.stands(found.standings[i], true):
+		}
+	}
+	if err != nil {
+		f.hub.failed("check access to a session", err)
+	}
+	f.live = slices.DeleteFunc(f.live, func(s *Stream) bool { return s.closed.Load() })
+}
+
+// joinLive makes a stream live if it is level with the feed (SS-STR-2): it sends the controls of the
+// replayed range that are applied by now, then the lease, then presence.
+func (f *feed) joinLive(ctx context.Context, s *Stream, from int64) (bool, error) {
+	revision := int64(-1)
+	for {
+		applied, err := f.appliedIn(ctx, from, s.seq, revision)
+		if err != nil {
+			return false, err
+		}
+		f.mu.Lock()
+		switch {
+		case f.gone:
+			s.refuse(code.CloseNotFound, "The session was deleted.")
+			f.mu.Unlock()
+			return true, nil
+		case s.seq < f.state.LastSeq:
+			f.mu.Unlock()
+			return false, nil
+		case applied.revision < f.state.ControlRevision:
+			revision = applied.revision // some were applied meanwhile
+			f.mu.Unlock()
+			sendBlock(s.sink, applied.block)
+			continue
+		}
+		f.enterLive(ctx, s, applied.block)
+		f.mu.Unlock()
+		return true, nil
+	}
+}
+
+func (f *feed) enterLive(ctx context.Context, s *Stream, applied *conn.Block) {
+	f.admit(ctx, []*Stream{s}, nil)
+	if s.closed.Load() || s.ctx.Err() != nil {
+		return
+	}
+	sendBlock(s.sink, applied)
+	s.sink.Send(leaseBlock(f.state.Lease, f.leaseOn))
+	sendBlock(s.sink, f.present.block())
+	f.live = append(f.live, s)
+	f.setDue()
+}
+
+func sendBlock(sink Sink, block *conn.Block) {
+	if block != nil {
+		sink.Send(block)
+	}
+}
+
+// checkCallers ends the streams whose key was revoked, user disabled or device deleted (SS-ROLE-2).
+func (h *Hub) checkCallers() {
+	streams := h.roster.streams()
+	credentials := make([]identity.Credential, len(streams))
+	for i, stream := range streams {
+		credentials[i] = stream.caller.Credential()
+	}
+	at := 0
+	for chunk := range slices.Chunk(credentials, 1000) {
+		alive, err := storage.Read(h.ctx, h.DB, func(tx storage.Tx) ([]bool, error) { return identity.AliveIn(tx, chunk) })
+		if err != nil {
+			h.failed("check the callers of streams", err)
+			return
+		}
+		for i, ok := range alive {
+			if !ok {
+				streams[at+i].end()
+			}
+		}
+		at += len(chunk)
+	}
+}
+
+// end closes a stream whose caller is no longer valid.
+func (s *Stream) end() {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if !s.closed.Load() {
+		s.refuse(code.CloseBadKey, badKey)
+		s.feed.live = slices.DeleteFunc(s.feed.live, func(other *Stream) bool { return other == s })
+	}
+}
