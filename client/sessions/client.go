@@ -58,7 +58,7 @@ type Config struct {
 // RequestTrace is what Config.Trace is told.
 type RequestTrace struct {
 	Method  string
-	Path    string // escaped, without the query
+	Path    string // below the base URL, escaped, without the query
 	Status  int    // 0 when there was no answer
 	TraceID string // of the answer (SS-HTTP-7), or ""
 	Took    time.Duration

@@ -75,12 +75,12 @@ func (c *Client) attempt(ctx context.Context, made call) (Answer, error) {
 	response, err := c.rest.Do(request)
 	if err != nil {
 		err = fmt.Errorf("request %s %s: %w", made.method, made.path, bare(err))
-		c.trace(request, nil, started, err)
+		c.trace(made.method, made.path, nil, started, err)
 		return Answer{}, err
 	}
 	defer response.Body.Close()
 	answer, err := c.read(response)
-	c.trace(request, response, started, err)
+	c.trace(made.method, made.path, response, started, err)
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: %w", made.method, made.path, err)
 	}
@@ -142,13 +142,11 @@ func (c *Client) read(response *http.Response) (Answer, error) {
 	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
 }
 
-func (c *Client) trace(request *http.Request, response *http.Response, started time.Time, err error) {
+func (c *Client) trace(method, path string, response *http.Response, started time.Time, err error) {
 	if c.config.Trace == nil {
 		return
 	}
-	seen := RequestTrace{
-		Method: request.Method, Path: request.URL.EscapedPath(), Took: time.Since(started), Err: err,
-	}
+	seen := RequestTrace{Method: method, Path: path, Took: time.Since(started), Err: err}
 	if response != nil {
 		seen.Status = response.StatusCode
 		seen.TraceID = response.Header.Get(wire.HeaderTrace)

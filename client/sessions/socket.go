@@ -23,8 +23,8 @@ const (
 	maxAsked           = 256 // answers waited for on one WebSocket
 )
 
-// errNoSocket says that a message has to go another way.
-var errNoSocket = errors.New("no WebSocket is open")
+// errNoSocket says that a message was not answered, and may have to go another way.
+var errNoSocket = errors.New("WebSocket brought no answer")
 
 // socket is one open WebSocket. Frames are read by the viewer's goroutine; any goroutine may ask.
 type socket struct {
@@ -52,13 +52,18 @@ func (v *Viewer) openSocket(ctx context.Context, watch *watchdog, at string, aft
 		viewer: v, ctx: ctx, watch: watch, limit: int64(v.options.MaxFrameBytes), asked: map[string]chan answer{},
 	}
 	target := v.client.base + at + "?after=" + strconv.FormatInt(after, 10)
+	started := time.Now()
 	conn, response, err := websocket.Dial(ctx, target, &websocket.DialOptions{
 		HTTPClient:     v.client.stream,
 		HTTPHeader:     header,
 		OnPingReceived: func(context.Context, []byte) bool { watch.arm(); return true },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open WebSocket: %w", dialRefusal(response, err))
+		err = fmt.Errorf("open WebSocket: %w", dialRefusal(response, err))
+	}
+	v.client.trace(http.MethodGet, at, response, started, err)
+	if err != nil {
+		return nil, err
 	}
 	conn.SetReadLimit(s.limit)
 	s.conn = conn

@@ -22,15 +22,16 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	}
 	v.client.identify(request.Header)
 	request.Header.Set("Accept", "text/event-stream")
+	request.Header.Set("Accept-Encoding", "identity") // a compressor in between would hold frames back
 	started := time.Now()
 	response, err := v.client.stream.Do(request)
 	if err != nil {
 		err = fmt.Errorf("open stream: %w", bare(err))
-		v.client.trace(request, nil, started, err)
+		v.client.trace(http.MethodGet, at, nil, started, err)
 		return nil, err
 	}
 	err = acceptStream(response)
-	v.client.trace(request, response, started, err)
+	v.client.trace(http.MethodGet, at, response, started, err)
 	if err != nil {
 		response.Body.Close()
 		return nil, fmt.Errorf("open stream: %w", err)

@@ -250,6 +250,7 @@ func (r *viewing) connection(parent context.Context) error {
 		return silenceOr(ctx, err)
 	}
 	defer opened.close()
+	watch.rest() // it counts again when something is read
 	r.viewer.stats.connects.Add(1)
 	if err := r.hand(ConnectionFrame{State: Connected}); err != nil {
 		return err

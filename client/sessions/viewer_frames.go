@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	wire "github.com/cairnsync/cairn/wire/sessions"
-
 	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
 // maxStrikes is how often in a row a stream may break at one place before the Viewer gives up.

@@ -1,0 +1,289 @@
+package sessions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+const (
+	// maxBatchBytes bounds a batch of several events, well under the server's limit of a body.
+	maxBatchBytes = 4 << 20
+	// maxEventBytes bounds one event, so that it fits into a body of 12 MiB (SS-HTTP-5).
+	maxEventBytes = 12<<20 - 64<<10
+	// eventOverhead is what an event takes beside its texts: names, quotes, ts.
+	eventOverhead = 128
+)
+
+// queued is an event that waits to be stored.
+type queued struct {
+	event wire.IncomingEvent
+	size  int
+	since time.Time
+}
+
+// eventQueue holds what was emitted and is not stored yet, in order. One sender takes from it, and an event
+// stays in it until it is stored.
+type eventQueue struct {
+	options ExecutorOptions
+
+	mu      sync.Mutex // guards what follows
+	waiting []queued
+	bytes   int
+	emitted int64 // ever
+	stored  int64 // ever
+	urgent  int64 // a batch that brings stored up to here does not wait
+	closed  bool
+	changed chan struct{} // closed, and replaced, at every change
+}
+
+func newEventQueue(o ExecutorOptions) *eventQueue {
+	return &eventQueue{options: o, changed: make(chan struct{})}
+}
+
+// await waits until ready, which is called under the lock, and then answers with the lock held. It answers
+// without the lock when ctx ends or the run does.
+func (q *eventQueue) await(ctx, run context.Context, ready func() bool) error {
+	for {
+		q.mu.Lock()
+		if ready() {
+			return nil
+		}
+		changed := q.changed
+		q.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-run.Done():
+			return context.Cause(run)
+		}
+	}
+}
+
+// tell wakes everybody who awaits; the lock is held.
+func (q *eventQueue) tell() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// put adds an event, when there is room.
+func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, size int) error {
+	err := q.await(ctx, run, func() bool {
+		return q.closed || len(q.waiting) == 0 ||
+			len(q.waiting) < q.options.QueueEvents && q.bytes+size <= q.options.QueueBytes
+	})
+	if err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrStopped
+	}
+	q.waiting = append(q.waiting, queued{event, size, time.Now()})
+	q.bytes += size
+	q.emitted++
+	q.tell()
+	return nil
+}
+
+// take answers the next batch: when it is full, when its first event has waited long enough, or when
+// somebody flushes. It answers nil when the queue is closed and empty, or the run has ended.
+func (q *eventQueue) take(run context.Context) []wire.IncomingEvent {
+	if q.await(run, run, func() bool { return q.closed || len(q.waiting) > 0 }) != nil {
+		return nil
+	}
+	if len(q.waiting) == 0 {
+		q.mu.Unlock()
+		return nil
+	}
+	due := q.waiting[0].since.Add(q.options.BatchWait)
+	q.mu.Unlock()
+	waiting, cancel := context.WithDeadline(run, due)
+	defer cancel()
+	err := q.await(waiting, run, func() bool {
+		return q.closed || q.urgent > q.stored || len(q.waiting) >= q.options.BatchEvents
+	})
+	if err != nil {
+		if run.Err() != nil {
+			return nil
+		}
+		q.mu.Lock() // the time is up: what is there goes
+	}
+	defer q.mu.Unlock()
+	return q.batch()
+}
+
+// batch copies the first events; the lock is held.
+func (q *eventQueue) batch() []wire.IncomingEvent {
+	var batch []wire.IncomingEvent
+	size := 0
+	for _, next := range q.waiting {
+		if len(batch) == q.options.BatchEvents || len(batch) > 0 && size+next.size > maxBatchBytes {
+			break
+		}
+		batch = append(batch, next.event)
+		size += next.size
+	}
+	return batch
+}
+
+// settle drops the first n events: they are stored.
+func (q *eventQueue) settle(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, gone := range q.waiting[:n] {
+		q.bytes -= gone.size
+	}
+	clear(q.waiting[:n])
+	q.waiting = q.waiting[n:]
+	q.stored += int64(n)
+	q.tell()
+}
+
+// flush waits until what was emitted before it is stored.
+func (q *eventQueue) flush(ctx, run context.Context) error {
+	q.mu.Lock()
+	target := q.emitted
+	q.urgent = max(q.urgent, target)
+	q.tell()
+	q.mu.Unlock()
+	if err := q.await(ctx, run, func() bool { return q.stored >= target }); err != nil {
+		return err
+	}
+	q.mu.Unlock()
+	return nil
+}
+
+// close refuses further events; what waits is still taken.
+func (q *eventQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.tell()
+}
+
+func (q *eventQueue) left() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// Emit queues an event to be stored, in the order of the calls. A missing ClientEventID and TS are filled
+// in, once: every retry sends the same event, so it is stored once. It blocks while the queue is full. It
+// answers ErrStopped or why the Executor ended when the event cannot be stored any more, and another error for
+// an event that the server would refuse. nil means queued; Flush says when it is stored.
+func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
+	if err := e.run.Err(); err != nil {
+		return context.Cause(e.run)
+	}
+	event, err := e.prepare(event)
+	if err != nil {
+		return fmt.Errorf("emit event: %w", err)
+	}
+	size := eventSize(event)
+	if size > maxEventBytes {
+		return fmt.Errorf("emit event: it has %d bytes, the limit is %d", size, maxEventBytes)
+	}
+	return e.queue.put(ctx, e.run, event, size)
+}
+
+// Flush sends what waits at once, and answers nil when all that was emitted before it is stored.
+func (e *Executor) Flush(ctx context.Context) error { return e.queue.flush(ctx, e.run) }
+
+// prepare checks an event against the protocol's limits and fills in what is missing.
+func (e *Executor) prepare(event wire.IncomingEvent) (wire.IncomingEvent, error) {
+	if err := checkEvent(event); err != nil {
+		return event, err
+	}
+	if event.ClientEventID == nil {
+		id := NewID()
+		event.ClientEventID = &id
+	}
+	if event.TS == nil {
+		now := time.Now().UnixMilli()
+		event.TS = &now
+	}
+	if len(event.Payload) == 0 {
+		event.Payload = json.RawMessage("{}")
+	}
+	if len(e.options.Recipients) == 0 {
+		event.Payload = bytes.Clone(event.Payload) // the caller may use its bytes again
+		return event, nil
+	}
+	box, err := Seal(event.Payload, e.options.Recipients)
+	event.Payload = box
+	return event, err
+}
+
+func checkEvent(event wire.IncomingEvent) error {
+	kind := utf8.RuneCountInString(event.Kind)
+	switch {
+	case kind < 1 || kind > wire.MaxKind:
+		return fmt.Errorf("kind has %d characters, not 1 to %d", kind, wire.MaxKind)
+	case tooLong(event.TurnID):
+		return fmt.Errorf("turn_id has more than %d characters", wire.MaxID)
+	case tooLong(event.ClientEventID):
+		return fmt.Errorf("client_event_id has more than %d characters", wire.MaxID)
+	case len(event.Payload) > 0 && !isObject(event.Payload):
+		return errors.New("payload is not a JSON object in UTF-8")
+	}
+	return nil
+}
+
+func tooLong(id *string) bool { return id != nil && utf8.RuneCountInString(*id) > wire.MaxID }
+
+func isObject(payload json.RawMessage) bool {
+	trimmed := bytes.TrimLeft(payload, " \t\r\n")
+	return len(trimmed) > 0 && trimmed[0] == '{' && utf8.Valid(payload) && json.Valid(payload)
+}
+
+func eventSize(event wire.IncomingEvent) int {
+	size := eventOverhead + len(event.Kind) + len(event.Payload)
+	if event.TurnID != nil {
+		size += len(*event.TurnID)
+	}
+	if event.ClientEventID != nil {
+		size += len(*event.ClientEventID)
+	}
+	return size
+}
+
+// send stores batches in order until nothing is left or the run ends.
+func (e *Executor) send() {
+	for {
+		batch := e.queue.take(e.run)
+		stored := e.store(batch)
+		if stored == 0 {
+			return
+		}
+		e.queue.settle(stored)
+	}
+}
+
+// store appends the first events of a batch, again and again while the lease is held, and answers how many; 0
+// when the run has ended. Repeating is safe: events that are known keep their seq, so accepted may be less
+// than what was sent (SS-EVT-2). A batch that is too large for the server is cut.
+func (e *Executor) store(batch []wire.IncomingEvent) int {
+	var wait backoff
+	for len(batch) > 0 {
+		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch})
+		switch {
+		case err == nil:
+			return len(batch)
+		case IsCode(err, code.PayloadTooLarge) && len(batch) > 1:
+			batch = batch[:len(batch)/2]
+		case e.refused("append events", err), !sleep(e.run, wait.next(retryAfter(err))):
+			return 0
+		}
+	}
+	return 0
+}
