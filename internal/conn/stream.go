@@ -198,18 +198,6 @@ func (s *Stream) Close(c code.Close, reason string) {
 		s.shut(c, reason)
 	}
 	s.unlock()
-	s.ensureReader()
-}
-
-// ensureReader lets a stream that was closed before Run see its connection end.
-func (s *Stream) ensureReader() {
-	s.mu.Lock()
-	start := !s.running
-	s.running = true
-	s.mu.Unlock()
-	if start {
-		go s.read(newReceiver(s))
-	}
 }
 
 // shut leaves phaseOpen: c is sent behind what waits, and nothing after it. The mutex is held.
@@ -269,7 +257,6 @@ func (s *Stream) end(c code.Close) {
 	s.mu.Lock()
 	s.abandon(c)
 	s.unlock()
-	s.ensureReader()
 }
 
 // abandon is end with the mutex held.
@@ -288,7 +275,12 @@ func (s *Stream) unlock() {
 	s.report()
 	due := s.effect
 	s.effect = effectNone
+	start := s.phase != phaseOpen && !s.running // closed before Run: its end must still be seen
+	s.running = s.running || start
 	s.mu.Unlock()
+	if start {
+		go s.read(newReceiver(s))
+	}
 	switch due {
 	case effectHangUp:
 		_ = s.conn.Close() // the reader sees the connection end; there is nobody left to tell

@@ -1,0 +1,5 @@
+package conn
+
+const crowdVariable = "CAIRN_CONN_CROWD"
+
+func crowd(string) {}
