@@ -13,3 +13,6 @@ func narrow(t testing.TB, s *Stream, p *peer) {
 	require.NoError(t, s.conn.(*net.TCPConn).SetWriteBuffer(1))
 	require.NoError(t, p.Conn.(*net.TCPConn).SetReadBuffer(1))
 }
+
+// hugeFrame is more than the socket buffers of both ends take.
+const hugeFrame = 24 << 20
