@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -229,6 +231,9 @@ func (p *Postgres) connect(ctx context.Context, name string, settings map[string
 	if err != nil {
 		return nil, fmt.Errorf("read database url: %w", err)
 	}
+	maps.DeleteFunc(config.RuntimeParams, func(setting, _ string) bool {
+		return strings.HasPrefix(setting, "pool_") // for pools; a single connection does not know them
+	})
 	config.RuntimeParams["application_name"] = name
 	for setting, value := range settings {
 		config.RuntimeParams[setting] = value
@@ -250,4 +255,8 @@ func discard(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx) // the connection is given up either way
+	select {
+	case <-conn.PgConn().CleanupDone(): // also of a close that began earlier, by itself
+	case <-ctx.Done():
+	}
 }

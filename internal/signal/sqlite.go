@@ -9,7 +9,7 @@ import (
 	"github.com/cairnsync/cairn/internal/env"
 )
 
-// sqlitePollInterval is how often the file is asked whether another process wrote to it: well
+// sqlitePollInterval is how often, at least, the file is asked whether another process wrote to it: well
 // within the second in which a key revoked by a command ends its streams (SS-ROLE-2).
 const sqlitePollInterval = 250 * time.Millisecond
 
@@ -47,7 +47,7 @@ func (s *SQLite) Stop(ctx context.Context) error { return s.work.stop(ctx) }
 
 func (s *SQLite) watch(ctx context.Context, seen int64) {
 	failing := false
-	for pause(ctx, sqlitePollInterval) {
+	for pause(ctx, s.env.Jitter(sqlitePollInterval)) { // processes of one file do not poll in step
 		version, err := s.version(ctx)
 		if ctx.Err() != nil {
 			return
