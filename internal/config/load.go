@@ -17,7 +17,7 @@ const (
 
 // foreign are the variables with our prefix that belong to clients and tests.
 var foreign = map[string]bool{
-	"CAIRN_URL": true, "CAIRN_API_KEY": true, "CAIRN_DEVICE": true, envFile: true,
+	"CAIRN_URL": true, "CAIRN_API_KEY": true, "CAIRN_DEVICE": true, "CAIRN_SHARE_TOKEN": true, envFile: true,
 }
 
 const foreignTests = "CAIRN_TEST_"
@@ -56,6 +56,12 @@ func Load(from Sources) (Config, []Value, error) {
 		return Config{}, nil, &Error{Problems: problems}
 	}
 	return loaded, describe(loaded, sources), nil
+}
+
+// Defaults answers every setting as it is when nothing is given, in the order of the table.
+func Defaults() []Value {
+	loaded, sources, _ := apply(nil)
+	return describe(loaded, sources)
 }
 
 // assignment is a value that a source gives to a known key.

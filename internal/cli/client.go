@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"os"
+
+	client "github.com/cairnsync/cairn/client/sessions"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// The environment of the client commands.
+const (
+	envURL        = "CAIRN_URL"
+	envKey        = "CAIRN_API_KEY"
+	envDevice     = "CAIRN_DEVICE"
+	envShareToken = "CAIRN_SHARE_TOKEN"
+
+	defaultURL = "http://127.0.0.1:8787"
+)
+
+// attempts is how often a read, a control or a dispatch is tried before a failure is reported.
+const attempts = 5
+
+func (a *app) baseURL() string {
+	if url := a.getenv(envURL); url != "" {
+		return url
+	}
+	return defaultURL
+}
+
+// connect answers a client of the server, as the user of the key, on this install's device.
+func (a *app) connect() (*client.Client, error) {
+	key := a.getenv(envKey)
+	if key == "" {
+		return nil, wrongUsage("%s is not set: the client needs a key\n"+
+			"`cairn user add NAME` on the server's machine makes a user with a first key.", envKey)
+	}
+	device, err := a.deviceID()
+	if err != nil {
+		return nil, err
+	}
+	connected, err := client.New(client.Config{
+		BaseURL: a.baseURL(), Key: key, ShareToken: a.getenv(envShareToken), Attempts: attempts,
+		Device: client.Device{ID: device, Platform: wire.PlatformCLI, Name: deviceName()},
+	})
+	if err != nil {
+		return nil, wrongUsage("%v\nCheck %s and %s.", err, envURL, envKey)
+	}
+	return connected, nil
+}
+
+func deviceName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "cairn"
+	}
+	return "cairn on " + host
+}

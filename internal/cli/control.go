@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	client "github.com/cairnsync/cairn/client/sessions"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// controlCommand is a command that sends a control of one kind.
+type controlCommand struct {
+	kind  wire.ControlKind
+	use   string // after the kind: "SESSION", then ASK for those that answer one, then the text
+	short string
+	turn  bool // --turn names a turn
+}
+
+func newSend(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlSend, "SESSION TEXT...", "Start a new turn (TEXT - reads standard input)", false})
+}
+
+func newAnswer(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlAnswer, "SESSION ASK TEXT...", "Answer an ask, with an option or in your own words", false})
+}
+
+func newApprove(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlApprove, "SESSION ASK [TEXT...]", "Allow what an ask asks for", false})
+}
+
+func newDeny(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlDeny, "SESSION ASK [TEXT...]", "Refuse what an ask asks for", false})
+}
+
+func newCancel(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlCancel, "SESSION", "Cancel the turn that runs", true})
+}
+
+func newSteer(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlSteer, "SESSION TEXT...", "Say something to the turn that runs", true})
+}
+
+func newInject(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlInject, "SESSION TEXT...", "Add text to the next call of the model", true})
+}
+
+func newPause(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlPause, "SESSION", "Pause before the next step", true})
+}
+
+func newResume(a *app) *cobra.Command {
+	return a.control(controlCommand{wire.ControlResume, "SESSION", "Go on after a pause", true})
+}
+
+func (a *app) control(c controlCommand) *cobra.Command {
+	var id, turn string
+	cmd := &cobra.Command{Use: string(c.kind) + " " + c.use, Short: c.short, Args: fits}
+	idFlag(cmd, &id)
+	if c.turn {
+		cmd.Flags().StringVar(&turn, "turn", "", "the turn `ID` (default: the one that runs)")
+	}
+	cmd.RunE = a.asking(func(ctx context.Context, to *client.Client, args []string) error {
+		sent := wire.IncomingControl{ID: id, Kind: c.kind, TurnID: given(turn)}
+		rest := args[1:]
+		if strings.Contains(c.use, " ASK") {
+			sent.AskID, rest = given(rest[0]), rest[1:]
+		}
+		text, err := a.text(rest)
+		if err != nil {
+			return err
+		}
+		sent.Text = given(text)
+		if sent.ID == "" {
+			sent.ID = a.env.NewID() // before the first attempt: every attempt carries the same one
+		}
+		receipt, err := to.SendControl(ctx, args[0], sent)
+		if err != nil {
+			return err
+		}
+		return a.show(controlAnswer{sent.ID, receipt}, func() error {
+			if receipt.Duplicate {
+				return a.say("%s was sent before, as event %d", string(c.kind), receipt.Seq)
+			}
+			return a.say("%s is event %d", string(c.kind), receipt.Seq)
+		})
+	})
+	return cmd
+}
+
+type controlAnswer struct {
+	ControlID string `json:"control_id"`
+	wire.ControlReceipt
+}
+
+func idFlag(cmd *cobra.Command, id *string) {
+	cmd.Flags().StringVar(id, "id", "", "control `ID`: the same one again is the same wish (default: a new one)")
+}
+
+// given answers nil for what was not given.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// text joins words, or reads standard input when they are a single dash.
+func (a *app) text(words []string) (string, error) {
+	if len(words) != 1 || words[0] != "-" {
+		return strings.Join(words, " "), nil
+	}
+	const most = wire.MaxText*utf8.UTFMax + 1
+	content, err := io.ReadAll(io.LimitReader(a.in, most))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	text := strings.TrimRight(string(content), "\r\n")
+	switch {
+	case text == "":
+		return "", wrongUsage("standard input is empty")
+	case utf8.RuneCountInString(text) > wire.MaxText:
+		return "", wrongUsage("standard input has more than %d characters", wire.MaxText)
+	default:
+		return text, nil
+	}
+}
+
+func newDispatch(a *app) *cobra.Command {
+	var (
+		dispatch wire.Dispatch
+		id, turn string
+		open     bool
+	)
+	cmd := &cobra.Command{Use: "dispatch SESSION [TEXT...]", Short: "Start work on one device of the session's owner", Args: fits}
+	cmd.Flags().StringVar(&dispatch.DeviceID, "device", "", "`ID` of the device that shall work (needed)")
+	cmd.Flags().BoolVar(&open, "open", false, "ask the device to open the session instead of sending TEXT")
+	cmd.Flags().StringVar(&turn, "turn", "", "the turn `ID`")
+	idFlag(cmd, &id)
+	cmd.RunE = a.asking(func(ctx context.Context, to *client.Client, args []string) error {
+		text, err := a.text(args[1:])
+		switch {
+		case err != nil:
+			return err
+		case dispatch.DeviceID == "":
+			return wrongUsage("--device is missing: `cairn session show %s` lists devices", args[0])
+		case open == (text != ""):
+			return wrongUsage("give either TEXT or --open")
+		case id == "":
+			id = "dispatch:" + a.env.NewID()
+		}
+		dispatch.Mode, dispatch.Text, dispatch.TurnID, dispatch.ControlID = wire.ModeSend, given(text), given(turn), &id
+		if open {
+			dispatch.Mode = wire.ModeOpen
+		}
+		receipt, err := to.Dispatch(ctx, args[0], dispatch)
+		if err != nil {
+			return err
+		}
+		return a.show(receipt, func() error { return a.say("%s", dispatched(receipt)) })
+	})
+	return a.jsonFlag(cmd)
+}
+
+func dispatched(receipt wire.DispatchReceipt) string {
+	switch {
+	case receipt.Duplicate:
+		return fmt.Sprintf("was sent before, as event %d", receipt.Seq)
+	case receipt.Pushed:
+		return fmt.Sprintf("is event %d; the device was woken", receipt.Seq)
+	default:
+		return fmt.Sprintf("is event %d; it waits until the device looks (not woken: %s)", receipt.Seq, receipt.PushReason)
+	}
+}

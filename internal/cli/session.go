@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	client "github.com/cairnsync/cairn/client/sessions"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+func newSession(a *app) *cobra.Command {
+	return a.jsonFlag(group("session", "Open, watch, steer and share sessions", []func(*app) *cobra.Command{
+		newSessionCreate, newSessionList, newSessionShow, newTail,
+		newSend, newAnswer, newApprove, newDeny, newCancel, newSteer, newInject, newPause, newResume,
+		newShare, newShares, newUnshare, newArchive, newDelete,
+	}, a))
+}
+
+// asking makes a command's RunE out of what it does with the server.
+func (a *app) asking(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		connected, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer connected.Close()
+		return do(cmd.Context(), connected, args)
+	}
+}
+
+func newSessionCreate(a *app) *cobra.Command {
+	var asked client.NewSession
+	cmd := &cobra.Command{Use: "create", Short: "Create a session, or find the one with this key", Args: fits}
+	cmd.Flags().StringVar(&asked.SessionKey, "key", "", "your own `NAME` for it (default: a random one)")
+	cmd.Flags().StringVar(&asked.Title, "title", "", "`TITLE` to show")
+	cmd.Flags().BoolVar(&asked.E2E, "e2e", false, "executors will send sealed payloads")
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+		created, err := c.CreateSession(ctx, asked)
+		if err != nil {
+			return err
+		}
+		return a.show(created.Session, func() error {
+			verb := "found"
+			if created.New {
+				verb = "created"
+			}
+			return a.say("%s %s  key %s", verb, created.ID, created.SessionKey)
+		})
+	})
+	return cmd
+}
+
+func newSessionList(a *app) *cobra.Command {
+	var (
+		options client.ListOptions
+		shared  bool
+	)
+	cmd := &cobra.Command{Use: "list", Short: "List your sessions and those shared with you", Args: fits}
+	cmd.Flags().IntVar(&options.Limit, "limit", 0, "at most `N` own and N shared ones (default 50, at most 200)")
+	cmd.Flags().BoolVar(&options.Archived, "archived", false, "also archived ones")
+	cmd.Flags().BoolVar(&shared, "shared", false, "only those shared with you")
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+		if shared {
+			return a.listShared(ctx, c, options.Archived)
+		}
+		sessions, err := c.ListSessions(ctx, options)
+		if err != nil {
+			return err
+		}
+		return a.show(map[string]any{"sessions": sessions}, func() error {
+			rows := make([][]string, len(sessions))
+			for i, s := range sessions {
+				rows[i] = append(sessionRow(s.Session, s.Role), strconv.Itoa(s.PresenceCount))
+			}
+			return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR OPEN", rows)
+		})
+	})
+	return cmd
+}
+
+func (a *app) listShared(ctx context.Context, c *client.Client, archived bool) error {
+	sessions, err := c.SharedWithMe(ctx, archived)
+	if err != nil {
+		return err
+	}
+	return a.show(map[string]any{"sessions": sessions}, func() error {
+		rows := make([][]string, len(sessions))
+		for i, s := range sessions {
+			rows[i] = append(sessionRow(s.Session, s.Role), s.ShareID)
+		}
+		return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR SHARE", rows)
+	})
+}
+
+func sessionRow(s wire.Session, role wire.Role) []string {
+	return []string{
+		s.ID, s.SessionKey, orDash(s.Title), string(role), strconv.FormatInt(s.LastSeq, 10),
+		s.LastEventAt.String(), orDash(s.ExecutorDeviceID),
+	}
+}
+
+func newSessionShow(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "show SESSION", Short: "Show a session and who takes part", Args: fits}
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		detail, err := c.GetSession(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.show(detail, func() error { return a.printDetail(detail) })
+	})
+	return cmd
+}
+
+func (a *app) printDetail(detail wire.SessionDetail) error {
+	executor := "-"
+	if detail.Lease != nil {
+		executor = detail.Lease.DeviceID + " until " + detail.Lease.ExpiresAt.String()
+	}
+	err := a.table("SESSION "+detail.ID, [][]string{
+		{"key", detail.SessionKey},
+		{"title", orDash(detail.Title)},
+		{"your role", string(detail.Role)},
+		{"created", detail.CreatedAt.String()},
+		{"last event", detail.LastEventAt.String() + " (" + strconv.FormatInt(detail.LastSeq, 10) + ")"},
+		{"executor", executor},
+		{"sealed", yesNo(detail.E2E)},
+		{"archived", yesNo(detail.Archived)},
+	})
+	if err != nil {
+		return err
+	}
+	open := map[string]wire.Presence{}
+	for _, presence := range detail.Presence {
+		open[presence.DeviceID] = presence
+	}
+	var rows [][]string
+	for _, member := range detail.Members {
+		if len(member.Devices) == 0 {
+			rows = append(rows, []string{member.UserID, string(member.Role), "-", "-", "-", "-"})
+		}
+		for _, device := range member.Devices {
+			_, here := open[device.DeviceID]
+			rows = append(rows, []string{
+				member.UserID, string(member.Role), device.DeviceID, string(device.Platform), device.Name, yesNo(here),
+			})
+		}
+	}
+	return a.table("\nMEMBER ROLE DEVICE PLATFORM NAME OPEN", rows)
+}
+
+func newArchive(a *app) *cobra.Command {
+	var undo bool
+	cmd := &cobra.Command{Use: "archive SESSION", Short: "Put a session away, or take it out again", Args: fits}
+	cmd.Flags().BoolVar(&undo, "undo", false, "take it out again")
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		archived := !undo
+		patched, err := c.PatchSession(ctx, args[0], client.SessionPatch{Archived: &archived})
+		if err != nil {
+			return err
+		}
+		return a.show(patched, func() error {
+			if undo {
+				return a.say("%s is no longer archived", patched.ID)
+			}
+			return a.say("%s is archived", patched.ID)
+		})
+	})
+	return cmd
+}
+
+func newDelete(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "delete SESSION", Short: "Delete a session and everything in it, for everybody", Args: fits}
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		deleted, err := c.DeleteSession(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.show(deleted, func() error { return a.say("%s is deleted", deleted.ID) })
+	})
+	return cmd
+}

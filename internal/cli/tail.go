@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/render"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+const tailLines = 50
+
+func newTail(a *app) *cobra.Command {
+	var (
+		follow bool
+		lines  int64
+		after  int64
+	)
+	cmd := &cobra.Command{Use: "tail SESSION", Short: "Print a session's events, and follow it with -f", Args: fits}
+	cmd.Long = `Print the last events of a session, one a line, and with -f go on as they come, across lost connections,
+without a gap. With --json each line is one frame as the server streams it, its name in "t".`
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
+	cmd.Flags().Int64VarP(&lines, "lines", "n", tailLines, "begin with the last `N` events")
+	cmd.Flags().Int64Var(&after, "after", 0, "begin after event `SEQ` instead")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			start := after
+			if !cmd.Flags().Changed("after") {
+				page, err := c.Events(ctx, args[0], client.EventsQuery{Tail: 1})
+				if err != nil {
+					return err
+				}
+				start = max(0, page.LastSeq-max(0, lines))
+			}
+			if follow {
+				return a.follow(ctx, c, args[0], start)
+			}
+			return a.print(ctx, c, args[0], start)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// print prints the log from after to its end.
+func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64) error {
+	write := a.frameWriter()
+	for event, err := range c.AllEvents(ctx, ref, after) {
+		if err != nil {
+			return err
+		}
+		if err := write(client.EventFrame{Event: event}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow prints the log from after and what comes, until it is interrupted, which is no failure.
+func (a *app) follow(ctx context.Context, c *client.Client, ref string, after int64) error {
+	if _, err := c.GetSession(ctx, ref); err != nil {
+		return err // the viewer would try again, forever, what is refused or not there from the start
+	}
+	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter())
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// frameWriter answers what prints one frame, in lines for people or as JSON.
+func (a *app) frameWriter() func(client.Frame) error {
+	if a.json {
+		return a.writeFrame
+	}
+	printer := render.Renderer{Color: a.colour(), Location: time.Local} //nolint:gosmopolitan // people read it where they are
+	return func(frame client.Frame) error {
+		line := printer.Frame(frame)
+		if line == "" {
+			return nil
+		}
+		if _, err := fmt.Fprintln(a.out, line); err != nil {
+			return fmt.Errorf("print event: %w", err)
+		}
+		return nil
+	}
+}
+
+// colour is true on a terminal whose user did not say otherwise (no-color.org).
+func (a *app) colour() bool {
+	return a.terminal && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+}
+
+// writeFrame prints a frame as one line of JSON, as on a WebSocket (SS-STR-5).
+func (a *app) writeFrame(frame client.Frame) error {
+	line, err := frameJSON(frame)
+	if err != nil || line == nil {
+		return err
+	}
+	if _, err := a.out.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("print event: %w", err)
+	}
+	return nil
+}
+
+func frameJSON(frame client.Frame) ([]byte, error) {
+	switch frame := frame.(type) {
+	case client.EventFrame:
+		return named(wire.FrameEvent, frame.Event)
+	case client.ControlFrame:
+		return named(wire.FrameControl, frame.Control)
+	case client.LeaseFrame:
+		return named(wire.FrameLease, frame)
+	case client.PresenceFrame:
+		return named(wire.FramePresence, frame.Presence)
+	case client.ResetFrame:
+		return named(wire.FrameReset, frame)
+	default:
+		return nil, nil // connections are not the server's frames
+	}
+}
+
+// named writes an object with its frame's name in front. The bytes of a payload stay as they came.
+func named(name string, object any) ([]byte, error) {
+	fields, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s frame: %w", name, err)
+	}
+	return append(fmt.Appendf(nil, `{"t":%q,`, name), fields[1:]...), nil
+}
