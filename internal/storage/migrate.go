@@ -1,0 +1,226 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// schemaTable records the applied migrations; it also marks a database as ours.
+const schemaTable = "cairn_migrations"
+
+// Status is how far a database's schema is.
+type Status struct {
+	Current int64 // 0 is an empty database
+	Latest  int64 // what this program knows
+	Pending []Migration
+}
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64
+	Name    string // its file's name
+}
+
+// Migrate brings the schema of a database up to date, forward only, under a lock: of several
+// processes one migrates and the others find it done. It makes a missing SQLite file.
+func Migrate(ctx context.Context, url string) error {
+	target, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	return target.migrate(ctx)
+}
+
+// MigrationStatus answers how far a database is, and changes nothing. A SQLite file that does not
+// exist is empty.
+func MigrationStatus(ctx context.Context, url string) (Status, error) {
+	target, err := parseURL(url)
+	if err != nil {
+		return Status{}, err
+	}
+	return target.status(ctx)
+}
+
+func (t target) migrate(ctx context.Context) error {
+	if t.sqlitePath != "" {
+		return migrateSQLite(ctx, t.sqlitePath)
+	}
+	return migratePostgres(ctx, t.postgresURL)
+}
+
+func (t target) status(ctx context.Context) (Status, error) {
+	if t.sqlitePath != "" {
+		return statusSQLite(ctx, t.sqlitePath)
+	}
+	return statusPostgres(ctx, t.postgresURL)
+}
+
+// applied answers the highest recorded version; tables is how many tables the database has, and ours
+// whether the marker is among them.
+type inspection struct {
+	tables  int
+	ours    bool
+	current int64
+}
+
+// inspect looks at a database through database/sql; the two queries are the engine's.
+func inspect(ctx context.Context, db *sql.DB, tables, marker string) (inspection, error) {
+	var found inspection
+	if err := db.QueryRowContext(ctx, tables).Scan(&found.tables); err != nil {
+		return found, fmt.Errorf("count tables: %w", err)
+	}
+	if err := db.QueryRowContext(ctx, marker).Scan(&found.ours); err != nil {
+		return found, fmt.Errorf("look for the schema's version: %w", err)
+	}
+	if !found.ours {
+		return found, nil
+	}
+	err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+schemaTable).Scan(&found.current)
+	if err != nil {
+		return found, fmt.Errorf("read the schema's version: %w", err)
+	}
+	return found, nil
+}
+
+// judge refuses a database that this program must not touch.
+func (i inspection) judge() error {
+	latest, err := latestVersion()
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.tables > 0 && !i.ours:
+		return refuse(ForeignDatabase, nil, "the database has tables that are not cairn's; name an empty database, or cairn's own")
+	case i.current > latest:
+		return refuse(NewerSchema, nil, "the schema has version %d and this program knows %d; run the newer cairn that migrated it, or restore a backup", i.current, latest)
+	default:
+		return nil
+	}
+}
+
+// prepare judges a database and migrates it when it is old and mode allows that.
+func prepare(ctx context.Context, found inspection, mode MigrateMode, migrate func(context.Context) error) error {
+	if err := found.judge(); err != nil {
+		return err
+	}
+	latest, err := latestVersion()
+	if err != nil || found.current == latest {
+		return err
+	}
+	if mode == MigrateRefuse {
+		return refuse(OldSchema, nil, "the schema has version %d and this program needs %d; back up, then run: cairn migrate up", found.current, latest)
+	}
+	return migrate(ctx)
+}
+
+// migrateAttempts bounds how often a migration that lost against another process looks again.
+const migrateAttempts = 5
+
+// runMigrations applies what is pending. When another process was faster, what it did is enough.
+func runMigrations(ctx context.Context, db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) error {
+	var failure error
+	for range migrateAttempts {
+		provider, err := newProvider(db, dialect, options...)
+		if err != nil {
+			return err
+		}
+		if _, failure = provider.Up(ctx); failure == nil || ctx.Err() != nil {
+			break
+		}
+		if pending, err := provider.HasPending(ctx); err == nil && !pending {
+			return nil
+		}
+	}
+	if failure != nil {
+		return fmt.Errorf("migrate database: %w", failure)
+	}
+	return nil
+}
+
+func newProvider(db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	options = append(options, goose.WithTableName(schemaTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	provider, err := goose.NewProvider(dialect, db, files, options...)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// known lists the migrations of this program in order.
+func known() ([]Migration, error) {
+	entries, err := fs.ReadDir(migrationFiles, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	var migrations []Migration
+	for _, entry := range entries {
+		version, err := goose.NumericComponent(entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("read migration %s: %w", entry.Name(), err)
+		}
+		migrations = append(migrations, Migration{Version: version, Name: entry.Name()})
+	}
+	if len(migrations) == 0 {
+		return nil, errors.New("read migrations: there are none")
+	}
+	return migrations, nil
+}
+
+func latestVersion() (int64, error) {
+	migrations, err := known()
+	if err != nil {
+		return 0, err
+	}
+	return migrations[len(migrations)-1].Version, nil
+}
+
+// report turns an inspection into a Status.
+func (i inspection) report() (Status, error) {
+	migrations, err := known()
+	if err != nil {
+		return Status{}, err
+	}
+	status := Status{Current: i.current, Latest: migrations[len(migrations)-1].Version}
+	for _, migration := range migrations {
+		if migration.Version > i.current {
+			status.Pending = append(status.Pending, migration)
+		}
+	}
+	return status, i.judge()
+}
+
+// migrateTimeout bounds waiting for another process that migrates.
+const migrateTimeout = 60 * time.Second
+
+// WriteMigrations writes every migration in order: what identifies the schema of this program.
+func WriteMigrations(to io.Writer) error {
+	migrations, err := known()
+	if err != nil {
+		return err
+	}
+	for _, migration := range migrations {
+		content, err := migrationFiles.ReadFile("migrations/" + migration.Name)
+		if err != nil {
+			return fmt.Errorf("read migration %s: %w", migration.Name, err)
+		}
+		if _, err := to.Write(content); err != nil {
+			return fmt.Errorf("write migration %s: %w", migration.Name, err)
+		}
+	}
+	return nil
+}
