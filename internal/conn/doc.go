@@ -11,8 +11,8 @@
 // waits. Waiting blocks go out together in one system call. Room waits for a queue to drain. On
 // connections that are no plain TCP sockets (TLS) every write is made by that goroutine.
 //
-// Bounds. The queue takes blocks while it holds less than QueueFrames and QueueBytes, so that it
-// exceeds them by at most one block and a single frame is admitted however large; at the bound the
+// Bounds. The queue holds at most QueueFrames and, its largest block not counted, QueueBytes, so that
+// a single frame is admitted however large and does not cut those behind it; past the bound the
 // stream is cut (WebSocket 1013, SSE ends; SS-STR-7). An inbound message has at most MaxMessage
 // bytes; all unfinished ones together at most InboundBytes. Of unanswered pings the latest is
 // answered. Streams are at most MaxStreams. A stream whose socket takes nothing for WriteTimeout, or

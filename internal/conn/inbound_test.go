@@ -91,8 +91,8 @@ var errClosing = errors.New("a close frame")
 
 func (d *digest) control(h ws.Header, r io.Reader) error {
 	payload, err := io.ReadAll(r)
-	if err != nil {
-		return err
+	if err != nil || int64(len(payload)) < h.Length {
+		return io.ErrUnexpectedEOF // the reader does not tell a cut frame by itself
 	}
 	switch h.OpCode {
 	case ws.OpPing:

@@ -19,7 +19,7 @@ const (
 // Limits bounds every stream of a Keeper. A zero field means its default.
 type Limits struct {
 	QueueFrames  int           // frames that may wait for one client; default 1024
-	QueueBytes   int           // bytes that may wait for one client; default 4 MiB
+	QueueBytes   int           // bytes that may wait for one client beside the largest block; default 4 MiB
 	MaxMessage   int64         // bytes of one inbound WebSocket message; default 12 MiB (SS-STR-5)
 	InboundBytes int64         // bytes of all unfinished inbound messages together; default 256 MiB
 	MaxStreams   int           // streams open at once; default 100 000

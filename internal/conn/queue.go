@@ -21,6 +21,25 @@ type queue struct {
 
 func (q *queue) empty() bool { return len(q.entries) == 0 }
 
+// admits reports whether a block fits. The largest block does not count in bytes: so one is always
+// admitted however large, nothing that comes while it is on its way cuts the client for it, and the
+// queue holds at most QueueBytes and one block.
+func (q *queue) admits(frames, size int, l Limits) bool {
+	switch {
+	case q.empty():
+		return true
+	case q.frames+frames > l.QueueFrames:
+		return false
+	case q.bytes+size <= l.QueueBytes:
+		return true
+	}
+	largest := max(size, len(q.entries[0].data)-q.offset)
+	for _, e := range q.entries[1:] {
+		largest = max(largest, len(e.data))
+	}
+	return q.bytes+size-largest <= l.QueueBytes
+}
+
 // push appends e, of which written bytes are on the socket already.
 func (q *queue) push(e entry, written int) {
 	if q.empty() {
@@ -39,12 +58,12 @@ func (q *queue) pinned() int {
 	return q.claimed
 }
 
-// supersede removes the waiting entry with key, if there is one.
+// supersede removes the waiting entry with key, if there is one; there are two when one of them was
+// claimed by a write that took nothing.
 func (q *queue) supersede(key string) {
 	for i := len(q.entries) - 1; i >= q.pinned(); i-- {
 		if q.entries[i].key == key {
 			q.forget(i, i+1)
-			return
 		}
 	}
 }
@@ -66,6 +85,7 @@ func (q *queue) forget(from, to int) {
 		q.bytes -= len(e.data)
 	}
 	q.entries = slices.Delete(q.entries, from, to)
+	q.rest()
 }
 
 // next answers the bytes to write next and claims them until advance: the rest of the first entry
@@ -103,8 +123,13 @@ func (q *queue) advance(n int) (frames int) {
 	q.offset = n
 	q.frames -= frames
 	q.entries = q.entries[done:]
-	if q.empty() {
-		q.entries = nil // an idle stream holds no buffer
-	}
+	q.rest()
 	return frames
+}
+
+// rest lets go of the buffer of a queue in which nothing waits.
+func (q *queue) rest() {
+	if q.empty() {
+		q.entries = nil
+	}
 }

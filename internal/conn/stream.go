@@ -145,7 +145,7 @@ func (s *Stream) send(key string, b *Block) {
 	if key != "" && s.writing {
 		s.queue.supersede(key)
 	}
-	if s.full() {
+	if !s.queue.admits(b.Len(), len(data), s.keeper.limits) {
 		s.keeper.observe.cut(s.kind)
 		s.queue.drop()
 		s.shut(code.CloseTooSlow, "The connection fell behind.")
@@ -155,11 +155,8 @@ func (s *Stream) send(key string, b *Block) {
 	s.unlock()
 }
 
-func (s *Stream) full() bool {
-	return s.queue.frames >= s.keeper.limits.QueueFrames || s.queue.bytes >= s.keeper.limits.QueueBytes
-}
-
-// Room waits until the queue is at most half full, so that a replay goes at the client's pace.
+// Room waits until the queue is at most half full, so that a replay goes at the client's pace. A
+// block of at most half QueueFrames that is sent then never cuts the stream, whatever its size.
 func (s *Stream) Room(ctx context.Context) error {
 	for {
 		s.mu.Lock()
