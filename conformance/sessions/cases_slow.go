@@ -1,0 +1,105 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+func slowConsumerCases() []testCase {
+	return slices.Concat([]testCase{
+		{rule: "SS-STR-7", name: "a consumer that does not read is cut and slows nobody", slow: true, run: caseSlowConsumer},
+	},
+		bothWays(testCase{rule: "SS-STR-7", name: "one large event reaches everybody"}, caseLargeEvent),
+		bothWays(testCase{rule: "SS-STR-7", name: "a burst reaches a reader whole"}, caseBurst),
+	)
+}
+
+// narrow is a client whose connection takes little: what the server sends stays in its own queue soon.
+func narrow() (*http.Client, func()) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if tcp, ok := connection.(*net.TCPConn); ok {
+			_ = tcp.SetReadBuffer(4 << 10) // a hint: a larger buffer only makes the case longer
+		}
+		return connection, err
+	}}
+	return &http.Client{Transport: transport}, transport.CloseIdleConnections
+}
+
+func caseSlowConsumer(t *trial) {
+	r := t.room().executed()
+	client, done := narrow()
+	defer done()
+	u := r.viewer()
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	asleep := u.requestSSE(ctx, r.path("/stream"), client)
+	defer asleep.Body.Close() //nolint:errcheck // hangs up
+	require.Equal(t, 200, asleep.StatusCode)
+	awake := openSSE(r.owner, r, "").live()
+	const events, size = 40, 1 << 20
+	text := strings.Repeat("a", size)
+	for i := range events {
+		sent := time.Now()
+		r.append(r.owner, object{"kind": "big", "client_event_id": fmt.Sprint(i), "payload": object{"text": text}})
+		require.EqualValues(t, i+1, awake.events(1)[0].Seq)
+		require.Less(t, time.Since(sent), 5*time.Second, "nobody waits for the one that sleeps")
+	}
+	f, feedCtx := newFeed(t, "SSE")
+	f.readSSE(feedCtx, asleep.Body)
+	_, late := f.ended(patience + 10*time.Second) // cut: it ends by itself once it reads again
+	seen := int64(0)
+	for _, got := range late {
+		if got.name == wire.FrameEvent {
+			require.Equal(t, seen+1, eventOf(t, got).Seq)
+			seen++
+		}
+	}
+	resumed := openSSE(u, r, fmt.Sprintf("?after=%d", seen))
+	requireDense(t, seen+1, resumed.events(int(events-seen)))
+}
+
+func caseLargeEvent(t *trial, o opener) {
+	r := t.room().executed()
+	live := o.open(r.viewer(), r, "").live()
+	text := strings.Repeat("b", 8<<20)
+	r.append(r.owner, object{"kind": "large", "payload": object{"text": text}}, event("after"))
+	replayed := o.open(r.owner, r, "")
+	for _, stream := range []*feed{live, replayed} {
+		got := stream.events(2)
+		requireDense(t, 1, got)
+		require.Len(t, got[0].Payload, len(text)+len(`{"text":""}`))
+	}
+}
+
+func caseBurst(t *trial, o opener) {
+	r := t.room().executed()
+	stream := o.open(r.viewer(), r, "").live()
+	const writers = 10
+	answers := concurrently(writers, func(int) *answer {
+		return r.owner.post(r.path("/events"), object{"events": batch(wire.MaxBatch)})
+	})
+	require.Equal(t, map[int]int{200: writers}, statuses(answers))
+	seen := int64(0)
+	for seen < writers*wire.MaxBatch {
+		got, ok := stream.take(patience)
+		if !ok { // cut as one that fell behind: it resumes where it was
+			stream.ended(patience)
+			stream = o.open(r.viewer(), r, fmt.Sprintf("?after=%d", seen))
+			continue
+		}
+		if got.name == wire.FrameEvent {
+			require.Equal(t, seen+1, eventOf(t, got).Seq)
+			seen++
+		}
+	}
+}

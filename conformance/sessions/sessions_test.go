@@ -1,0 +1,233 @@
+package sessions
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairnsync/cairn/wire/code"
+)
+
+var (
+	flagURL    = flag.String("url", "", "base URL of the server under test")
+	flagKeys   = flag.String("keys", "", "keys of four accounts: owner,editor,viewer,stranger")
+	flagOurs   = flag.Bool("ours", false, "also ask for the extensions of cairn")
+	flagReport = flag.String("report", "", "also write the report to this file")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *flagURL == "" {
+		fmt.Println("no -url: the suite checks itself only. Against a server:")
+		fmt.Println("  go test ./conformance/sessions -v -url https://… -keys owner,editor,viewer,stranger [-ours] [-report path]")
+	}
+	os.Exit(m.Run())
+}
+
+// TestServer asks the server of -url; without one it asks a server that does everything wrong, which
+// no case may believe.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	if *flagURL == "" {
+		requireNothingBelieved(t)
+		return
+	}
+	keys := strings.Split(*flagKeys, ",")
+	require.Len(t, keys, 4, "-keys owner,editor,viewer,stranger")
+	report := Run(t, Target{URL: *flagURL, Keys: Keys{keys[0], keys[1], keys[2], keys[3]}, Ours: *flagOurs})
+	fmt.Print(report)
+	if *flagReport != "" {
+		require.NoError(t, os.WriteFile(*flagReport, []byte(report.String()), 0o600))
+	}
+}
+
+// liar answers every request with the same success. Nothing it says keeps any rule.
+type liar struct{ requests atomic.Int64 }
+
+func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.requests.Add(1)
+	_, _ = io.CopyN(io.Discard, r.Body, 1<<20)
+	w.Header().Set("Content-Type", "application/json")
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		status = http.StatusCreated
+	}
+	w.WriteHeader(status)
+	fmt.Fprint(w, `{"id":"5b3e0000-0000-4000-8000-000000000000","owner_user_id":"u","last_seq":0,"events":[],"sessions":[],
+		"controls":[],"devices":[],"shares":[],"members":[],"presence":[],"lease":null,"deleted":true}`)
+}
+
+func requireNothingBelieved(t *testing.T) {
+	t.Helper()
+	server := httptest.NewServer(&liar{})
+	t.Cleanup(server.Close)
+	s := newSuite(Target{URL: server.URL, Ours: true})
+	s.deadline = 2 * time.Second
+	t.Cleanup(s.transport.CloseIdleConnections)
+	var attempts []*attempt
+	for _, c := range cases() {
+		attempts = append(attempts, &attempt{testCase: c, done: make(chan struct{})})
+	}
+	s.execute(attempts)
+	report := newReport(true)
+	for _, a := range attempts {
+		<-a.done
+		report.add(a)
+		require.NotEmpty(t, a.failures, "a server that is all wrong passed: %s", a.title())
+	}
+	require.True(t, report.Failed())
+}
+
+func TestRulesAndCasesBelongTogether(t *testing.T) {
+	t.Parallel()
+	known, asked, titles := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, rule := range rules {
+		require.Regexp(t, `^SS-[A-Z0-9]+-\d+$`, rule.id)
+		require.False(t, known[rule.id], "%s stands twice", rule.id)
+		known[rule.id] = true
+	}
+	for _, c := range cases() {
+		require.True(t, known[c.rule], "%s is no rule", c.title())
+		require.False(t, titles[c.title()], "%s stands twice", c.title())
+		require.NotNil(t, c.run, c.title())
+		titles[c.title()], asked[c.rule] = true, true
+	}
+	for _, rule := range rules {
+		require.True(t, asked[rule.id] || rule.unseen != "", "%s has no case and no reason", rule.id)
+	}
+	require.Len(t, rules, 66)
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	report := newReport(false)
+	report.add(&attempt{testCase: testCase{rule: "SS-LEASE-3", name: "a"}})
+	report.add(&attempt{testCase: testCase{rule: "SS-LEASE-2", name: "b"}})
+	report.add(&attempt{testCase: testCase{rule: "SS-EVT-1", name: "c"}, failures: []string{"\n\tError Trace:\tx.go:1\n\tError:      \tNot equal\n\tMessages:   \tGET /x"}})
+	report.add(&attempt{testCase: testCase{rule: "SS-EVT-1", name: "d"}, failures: []string{"late"}})
+	report.add(&attempt{testCase: testCase{rule: "SS-ORG-1", name: "e"}, unseen: "no e-mail"})
+	report.omit(testCase{rule: "SS-AUD-1", name: "f", ours: true})
+	lines := strings.Split(report.String(), "\n")
+	for _, want := range []string{
+		"pass  SS-LEASE-3",
+		"pass  SS-LEASE-2: not seen from outside: a clock that steps back",
+		"fail  SS-EVT-1: c: Not equal GET /x (and 1 more)",
+		"skip  SS-ORG-1: e: no e-mail",
+		"skip  SS-AUD-1: an extension of cairn; -ours asks for it",
+		"skip  SS-CON-1: a rule for clients",
+		"skip  SS-SES-1: left out by the filter of this run",
+		"2 pass, 1 fail, 63 skip",
+	} {
+		require.Contains(t, lines, want)
+	}
+	require.True(t, report.Failed())
+	require.Len(t, report.Lines(), len(rules))
+}
+
+// failing runs check in a trial of its own and answers what it found.
+func failing(check func(*trial)) []string {
+	a := &attempt{testCase: testCase{run: check}, done: make(chan struct{})}
+	newSuite(Target{}).attempt(a)
+	return a.failures
+}
+
+func TestChecksFindWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	answerOf := func(t *trial, status int, body string) *answer {
+		return &answer{t: t, status: status, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}
+	}
+	good := `{"error":{"message":"m","type":"invalid_request_error","code":"not_found"}}`
+	for name, check := range map[string]struct {
+		fails bool
+		run   func(*trial)
+	}{
+		"exact fields":    {false, func(t *trial) { requireFields(t, []byte(`{"a":1,"b":null}`), "x", "b", "a") }},
+		"a missing field": {true, func(t *trial) { requireFields(t, []byte(`{"a":1}`), "x", "b", "a") }},
+		"an extra field":  {true, func(t *trial) { requireFields(t, []byte(`{"a":1,"b":2}`), "x", "a") }},
+		"a good error":    {false, func(t *trial) { answerOf(t, 404, good).refused(code.NotFound) }},
+		"another status":  {true, func(t *trial) { answerOf(t, 403, good).refused(code.NotFound) }},
+		"another code":    {true, func(t *trial) { answerOf(t, 404, good).refused(code.Forbidden) }},
+		"a wrong type": {true, func(t *trial) {
+			answerOf(t, 404, strings.Replace(good, "invalid_request", "server", 1)).refused(code.NotFound)
+		}},
+		"no message": {true, func(t *trial) { answerOf(t, 404, strings.Replace(good, `"m"`, `""`, 1)).refused(code.NotFound) }},
+		"foreign details": {true, func(t *trial) {
+			answerOf(t, 404, strings.Replace(good, `"code"`, `"details":{},"code"`, 1)).refused(code.NotFound)
+		}},
+		"null for a list":   {true, func(t *trial) { list(t, []byte(`{"a":null}`), "a") }},
+		"a wire time":       {false, func(t *trial) { requireTimes(t, []byte(`{"a":"2026-09-13T10:00:00.000Z"}`), "a") }},
+		"no milliseconds":   {true, func(t *trial) { requireTimes(t, []byte(`{"a":"2026-09-13T10:00:00Z"}`), "a") }},
+		"a panic":           {true, func(*trial) { panic("x") }},
+		"nothing to report": {false, func(*trial) {}},
+	} {
+		require.Equal(t, check.fails, len(failing(check.run)) > 0, name)
+	}
+}
+
+func TestEventStreamReader(t *testing.T) {
+	t.Parallel()
+	stream := ": ping 7\n\nevent: event\nid: 3\ndata: {\"a\":\ndata: 1}\n\nevent:closed\r\ndata:{\"code\":4403}\r\n\r\n" +
+		"data: x\rdata:  y\r\revent: lost\ndata: unfinished"
+	var got []frame
+	require.Empty(t, failing(func(trial *trial) {
+		f, ctx := newFeed(trial, "SSE")
+		f.readSSE(ctx, io.NopCloser(iotestOneByte(stream)))
+		for one := range f.frames {
+			one.at = time.Time{}
+			got = append(got, one)
+		}
+		require.Equal(trial, 4403, f.end.code)
+	}))
+	require.Equal(t, []frame{
+		{name: "comment", data: []byte("ping 7")},
+		{name: "event", id: "3", data: []byte("{\"a\":\n1}")},
+		{name: "closed", data: []byte(`{"code":4403}`)},
+		{data: []byte("x\n y")},
+	}, got)
+}
+
+// iotestOneByte reads text one byte at a time, so that every split of a line happens.
+func iotestOneByte(text string) io.Reader { return &oneByte{rest: []byte(text)} }
+
+type oneByte struct{ rest []byte }
+
+func (o *oneByte) Read(p []byte) (int, error) {
+	if len(o.rest) == 0 {
+		return 0, io.EOF
+	}
+	p[0], o.rest = o.rest[0], o.rest[1:]
+	return 1, nil
+}
+
+func TestPayloadsAreWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for _, payload := range slices.Concat(opaquePayloads(), spacedPayloads()) {
+		require.Empty(t, failing(func(trial *trial) { compact(trial, []byte(payload)) }), payload)
+		require.True(t, bytes.HasPrefix([]byte(payload), []byte("{")))
+	}
+	require.Regexp(t, regexp.MustCompile(`^\[{511}\]{511}$`), strings.Trim(opaquePayloads()[7], `{}":dep`))
+}
+
+func TestKeysMustBeFourAccounts(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(&liar{})
+	t.Cleanup(server.Close)
+	s := newSuite(Target{URL: server.URL, Keys: Keys{"a", "b", "c", "d"}})
+	t.Cleanup(s.transport.CloseIdleConnections)
+	require.ErrorContains(t, s.identify(context.Background()), "tell the accounts apart")
+	s = newSuite(Target{URL: "http://127.0.0.1:1"})
+	require.ErrorContains(t, s.identify(context.Background()), "create a session with each key")
+}
