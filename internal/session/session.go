@@ -70,11 +70,13 @@ type Service struct {
 	env  *env.Env
 	feed Feed
 	refs *refCache
+
+	inboxes *waiters
 }
 
-// New answers a Service. The feed may be nil.
+// New answers a Service. The feed may be nil. It subscribes to the bus for good.
 func New(db storage.DB, bus signal.Bus, e *env.Env, feed Feed) *Service {
-	return &Service{db: db, bus: bus, env: e, feed: feed, refs: newRefCache()}
+	return &Service{db: db, bus: bus, env: e, feed: feed, refs: newRefCache(), inboxes: newWaiters(bus)}
 }
 
 // record is a session as a transaction read it, with what the caller may do.

@@ -49,6 +49,8 @@ type Options struct {
 	// MaxAnnounced is how many plain viewers of a session are announced by presence frames; those who
 	// execute or drive always are, and the session's detail shows everybody.
 	MaxAnnounced int
+	// PageSent is called for every page of a replay, whether it was read or remembered; nil is allowed.
+	PageSent func(events int)
 }
 
 // workers is how many feeds are served at the same time.

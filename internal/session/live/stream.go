@@ -143,6 +143,9 @@ func (s *Stream) replay() error {
 			return nil
 		}
 		s.send(page)
+		if paged := f.hub.PageSent; paged != nil {
+			paged(page.block.Len())
+		}
 		if err := s.sink.Room(s.ctx); err != nil {
 			return nil //nolint:nilerr // the connection has ended; whoever ended it has said so
 		}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds of one HTTP exchange; streams leave net/http and have bounds of their own (conn.Limits).
+const (
+	readTimeout    = 2 * time.Minute // of a whole body
+	writeTimeout   = 2 * time.Minute // from the end of the head to the end of the answer
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// listener accepts HTTP on the main address, and on the one for metrics if there is one.
+type listener struct {
+	log         *slog.Logger
+	certificate *tls.Certificate
+	servers     []*bound
+	hurry       func() // makes waiting requests answer
+	failed      chan error
+	done        sync.WaitGroup
+}
+
+// bound is a server and where it listens.
+type bound struct {
+	*http.Server
+
+	socket net.Listener
+}
+
+func newListener(o Options, handler http.Handler, m *metrics, certificate *tls.Certificate, hurry func()) *listener {
+	l := &listener{log: o.Log, certificate: certificate, hurry: hurry, failed: make(chan error, 2)}
+	l.add(o, o.Config.Listen, handler)
+	if o.Config.Metrics.Listen != "" {
+		l.add(o, o.Config.Metrics.Listen, m.handler())
+	}
+	return l
+}
+
+func (l *listener) add(o Options, address string, handler http.Handler) {
+	// HTTP/1.1 only: WebSocket and the stream writer take the connection over. A reverse proxy gives
+	// browsers HTTP/2.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	l.servers = append(l.servers, &bound{Server: &http.Server{
+		Addr: address, Handler: handler, Protocols: protocols,
+		ReadHeaderTimeout: o.Config.HTTP.ReadHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}})
+}
+
+// Start listens on every address, then serves.
+func (l *listener) Start(ctx context.Context) error {
+	var config net.ListenConfig
+	for i, server := range l.servers {
+		socket, err := config.Listen(ctx, "tcp", server.Addr)
+		if err != nil {
+			for _, earlier := range l.servers[:i] {
+				_ = earlier.socket.Close() // nothing was accepted yet
+			}
+			return fmt.Errorf("listen on %s: %w", server.Addr, err)
+		}
+		if i == 0 && l.certificate != nil {
+			socket = tls.NewListener(socket, &tls.Config{
+				Certificates: []tls.Certificate{*l.certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			})
+		}
+		server.socket = socket
+	}
+	for _, server := range l.servers {
+		l.done.Go(func() {
+			if err := server.Serve(server.socket); !errors.Is(err, http.ErrServerClosed) {
+				l.log.Error("cannot accept connections any more", "address", server.Addr, "error", err)
+				l.failed <- fmt.Errorf("accept connections on %s: %w", server.Addr, err)
+			}
+		})
+	}
+	return nil
+}
+
+// Stop stops to accept and waits for the requests in flight; those still there when ctx ends are
+// cut.
+func (l *listener) Stop(ctx context.Context) error {
+	l.hurry()
+	var failures []error
+	for _, server := range l.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			failures = append(failures, err, server.Close())
+		}
+	}
+	l.done.Wait()
+	return errors.Join(failures...)
+}
+
+func (l *listener) url() string {
+	scheme := "http"
+	if l.certificate != nil {
+		scheme = "https"
+	}
+	address, ok := l.servers[0].socket.Addr().(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host := address.IP.String()
+	if address.IP.IsUnspecified() {
+		host = "127.0.0.1" // reachable from here; the outside has its own name for it
+	}
+	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(address.Port))
+}
