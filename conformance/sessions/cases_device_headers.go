@@ -70,8 +70,10 @@ func caseDeviceNotUUID(t *trial) {
 func caseDeviceOptional(t *trial) {
 	r := t.room()
 	without := r.owner.on("")
-	for _, path := range []string{"?v=2", "/events", "/controls", "/shares"} {
-		without.get(r.path(path)).want(200)
+	for path, fields := range map[string][]string{
+		"?v=2": detailFields, "/events": {"last_seq", "events"}, "/controls": {"controls"}, "/shares": {"shares"},
+	} {
+		without.get(r.path(path)).want(200).has(fields...)
 	}
 	without.get("/v1/devices").want(200)
 	without.get("/v1/sessions/shared-with-me").want(200)
