@@ -61,10 +61,10 @@ func (s *Stream) wantFlush() {
 	}
 }
 
-// tryWrite makes one non-blocking write and answers how much the socket took. No flush goroutine is
-// inside raw.Write for long here: writing is false.
+// tryWrite makes one non-blocking write of at most maxWrite and answers how much the socket took. No
+// flush goroutine waits inside raw.Write here: writing is false.
 func (s *Stream) tryWrite(data []byte) (int, error) {
-	s.try.data, s.try.n, s.try.err = data, 0, nil
+	s.try.data, s.try.n, s.try.err = data[:min(len(data), maxWrite)], 0, nil
 	if err := s.raw.Write(s.try.call); err != nil {
 		return 0, err
 	}
