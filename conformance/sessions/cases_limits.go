@@ -50,7 +50,7 @@ func caseLimitEvent(t *trial) {
 	r := t.room().executed()
 	send := func(e object) *answer { return r.owner.post(r.path("/events"), object{"events": []object{e}}) }
 	send(object{"kind": runes(64), "turn_id": runes(128), "client_event_id": runes(128)}).want(200)
-	send(object{"kind": "k", "turn_id": nil, "client_event_id": nil}).want(200)
+	send(object{"kind": "k", "turn_id": "", "client_event_id": "x"}).want(200)
 	stored := r.events("")
 	require.Len(t, stored, 2)
 	require.Equal(t, runes(64), stored[0].Kind)

@@ -45,7 +45,7 @@ func caseOneEntry(t *trial, o opener) {
 	watch.next(wire.FramePresence, presenceFrame(viewer.device, true))
 	t.eventually(patience, "owner and viewer are two entries", func() bool { return len(r.detail(r.owner).Presence) == 2 })
 	first.close()
-	requireAck(t, second.ask(object{"t": "presence", "driving": true}))
+	second.drives(true)
 	driven := func(f frame) bool { return presenceOf(t, f).Driving }
 	watch.next(wire.FramePresence, presenceFrame(viewer.device, true), driven)
 	require.Len(t, r.detail(r.owner).Presence, 2, "one connection is left")
@@ -78,8 +78,8 @@ func caseDriving(t *trial) {
 	is(false)
 	first.send(object{"t": "presence", "driving": true})
 	is(true)
-	requireAck(t, second.ask(object{"t": "presence", "driving": true}))
-	requireAck(t, first.ask(object{"t": "presence", "driving": false}))
+	second.drives(true)
+	first.drives(false)
 	entries := r.detail(r.owner).Presence
 	require.True(t, entries[slices.IndexFunc(entries, func(p wire.Presence) bool { return p.DeviceID == viewer.device })].Driving)
 	second.close()
@@ -110,4 +110,10 @@ func casePresenceRole(t *trial) {
 		}
 		return false
 	})
+}
+
+// drives says over a socket whether its user drives, and waits until the server took it in.
+func (f *feed) drives(driving bool) {
+	got := f.ask(object{"t": "presence", "driving": driving})
+	require.Equal(f.t, wire.FrameAck, got.name, shorten(string(got.data)))
 }

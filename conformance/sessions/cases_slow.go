@@ -28,7 +28,7 @@ func narrow() (*http.Client, func()) {
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if tcp, ok := connection.(*net.TCPConn); ok {
-			_ = tcp.SetReadBuffer(4 << 10) // a hint: a larger buffer only makes the case longer
+			_ = tcp.SetReadBuffer(128 << 10) // a hint; far less would only make the late reading slow
 		}
 		return connection, err
 	}}
