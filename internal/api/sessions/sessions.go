@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/cairnsync/cairn/internal/audit"
 	"github.com/cairnsync/cairn/internal/session"
-	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -140,8 +138,6 @@ func (a *API) audit(c *call) (reply, error) {
 	if sessionID == "" {
 		return reply{}, badField("session_id", "is required")
 	}
-	entries, err := storage.Read(c.Context(), a.DB, func(tx storage.Tx) ([]wire.AuditEntry, error) {
-		return audit.OfSession(tx, sessionID, c.by.UserID)
-	})
+	entries, err := a.Sessions.Audit(c.Context(), c.by, sessionID)
 	return ok(map[string]any{"audit": entries}), err
 }

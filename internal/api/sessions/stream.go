@@ -1,11 +1,11 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/fault"
@@ -182,9 +182,7 @@ func (u *upstream) presence(f *form) (any, error) {
 		return nil, err
 	}
 	u.viewer.Driving(*driving)
-	return struct {
-		Driving bool `json:"driving"`
-	}{*driving}, nil
+	return nil, nil //nolint:nilnil // the acknowledgement is all there is to say
 }
 
 func (u *upstream) logged(err error) *fault.Error {
@@ -197,12 +195,19 @@ func (u *upstream) logged(err error) *fault.Error {
 
 // answer sends an ack or error frame that carries ref and the members of body.
 func (u *upstream) answer(name string, ref json.RawMessage, body any) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // the objects of the protocol always encode
-	}
+	object := []byte("{")
 	if ref != nil {
-		encoded = slices.Concat([]byte(`{"ref":`), ref, []byte(","), encoded[1:])
+		object = append(append(object, `"ref":`...), ref...)
 	}
-	u.sink.Send(conn.NewBlock(conn.Frame{Name: name, Object: encoded}))
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			panic(err) // the objects of the protocol always encode
+		}
+		if ref != nil {
+			object = append(object, ',')
+		}
+		object = append(object, bytes.TrimSuffix(encoded[1:], []byte("}"))...)
+	}
+	u.sink.Send(conn.NewBlock(conn.Frame{Name: name, Object: append(object, '}')}))
 }
