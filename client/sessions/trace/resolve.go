@@ -3,7 +3,6 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -20,7 +19,7 @@ var (
 
 // Resolve settles a question by a control: approve takes the first allow_once option, else the first allow;
 // deny the first reject_once, else the first reject; answer takes an option by id, else by label, else is
-// free text. Labels match without regard to case and outer spaces, exact ones first.
+// free text.
 func Resolve(ask Ask, control wire.Control) (AskResolved, error) {
 	resolved := AskResolved{AskID: ask.AskID, ControlID: control.ID, ByDeviceID: control.FromDeviceID}
 	if control.AskID != nil && *control.AskID != ask.AskID {
@@ -55,14 +54,12 @@ func answer(resolved AskResolved, options []Option, text *string) AskResolved {
 	if text != nil {
 		given = *text
 	}
-	matches := []func(Option) bool{
-		func(o Option) bool { return o.ID == given },
-		func(o Option) bool { return o.Label == given },
-		func(o Option) bool { return strings.EqualFold(strings.TrimSpace(o.Label), strings.TrimSpace(given)) },
-	}
-	for _, match := range matches {
+	for _, text := range []func(Option) string{
+		func(o Option) string { return o.ID },
+		func(o Option) string { return o.Label },
+	} {
 		for _, option := range options {
-			if match(option) {
+			if given != "" && text(option) == given {
 				resolved.Outcome, resolved.OptionID = AskSelected, option.ID
 				return resolved
 			}
