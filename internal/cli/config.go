@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -50,9 +52,7 @@ func (s *settings) load(a *app, flags *pflag.FlagSet, more map[string]string) (c
 			given[key] = flag.Value.String()
 		}
 	}
-	for key, value := range more {
-		given[key] = value
-	}
+	maps.Copy(given, more)
 	return config.Load(config.Sources{File: s.file, Env: a.environ, Set: s.set, Flags: given})
 }
 

@@ -63,13 +63,13 @@ func explainAnswer(refused *client.APIError) string {
 	case refused.Code == "":
 		return fmt.Sprintf("what answered is no cairn server (HTTP %d)\nCAIRN_URL says where it is.", refused.Status)
 	case refused.Status >= 500:
-		return fmt.Sprintf("%s (%s)\nThe server's log tells more%s.", message, refused.Code, trace(refused))
+		return fmt.Sprintf("%s (%s)\nThe server's log tells more%s.", message, refused.Code, underRequest(refused))
 	default:
 		return message
 	}
 }
 
-func trace(refused *client.APIError) string {
+func underRequest(refused *client.APIError) string {
 	if refused.TraceID == "" {
 		return ""
 	}

@@ -61,7 +61,7 @@ func configPlaces(system string) []configPlace {
 }
 
 func readDevice(path string) (string, error) {
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // the user's own configuration
 	if err != nil {
 		return "", fmt.Errorf("read this install's device id: %w", err)
 	}
@@ -76,19 +76,19 @@ func readDevice(path string) (string, error) {
 // it is written under another name and linked, which fails when the name is taken.
 func keepDevice(folder, path, id string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
+		return fmt.Errorf("make folder: %w", err)
 	}
 	draft, err := os.CreateTemp(folder, "device-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("write draft: %w", err)
 	}
-	defer os.Remove(draft.Name())
+	defer func() { _ = os.Remove(draft.Name()) }() // a left-over draft harms nobody
 	_, err = draft.WriteString(id + "\n")
 	if err = errors.Join(err, draft.Close()); err != nil {
-		return err
+		return fmt.Errorf("write draft: %w", err)
 	}
 	if err := os.Link(draft.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return fmt.Errorf("put it in place: %w", err)
 	}
 	return nil
 }

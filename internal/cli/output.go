@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -47,22 +48,26 @@ func (a *app) say(format string, args ...any) error {
 // table prints rows under a header, in columns.
 func (a *app) table(header string, rows [][]string) error {
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(a.errs, "none")
-		return err
+		a.remark("none")
+		return nil
 	}
-	columns := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, strings.ReplaceAll(header, " ", "\t"))
+	lines := []string{strings.ReplaceAll(header, " ", "\t")}
 	for _, row := range rows {
 		for i := range row {
 			row[i] = render.Clean(row[i])
 		}
-		fmt.Fprintln(columns, strings.Join(row, "\t"))
+		lines = append(lines, strings.Join(row, "\t"))
 	}
-	if err := columns.Flush(); err != nil {
+	columns := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	_, err := columns.Write([]byte(strings.Join(lines, "\n") + "\n"))
+	if err = errors.Join(err, columns.Flush()); err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return nil
 }
+
+// remark says something to the user that is no answer. What cannot be said there cannot be said at all.
+func (a *app) remark(text string) { _, _ = fmt.Fprintln(a.errs, text) }
 
 // orDash answers text, or a dash when there is none.
 func orDash(text *string) string {

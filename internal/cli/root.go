@@ -10,6 +10,7 @@ import (
 
 // commands makes every command of the root. A new one is added here.
 var commands = []func(*app) *cobra.Command{
+	newServe,
 	newConfig,
 	newVersion,
 	newUser,
@@ -53,8 +54,8 @@ func group(use, short string, below []func(*app) *cobra.Command, a *app) *cobra.
 		},
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	for _, make := range below {
-		cmd.AddCommand(make(a))
+	for _, command := range below {
+		cmd.AddCommand(command(a))
 	}
 	return cmd
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -67,10 +66,10 @@ func (a *app) follow(ctx context.Context, c *client.Client, ref string, after in
 		return err // the viewer would try again, forever, what is refused or not there from the start
 	}
 	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter())
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // frameWriter answers what prints one frame, in lines for people or as JSON.

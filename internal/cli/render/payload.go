@@ -11,8 +11,6 @@ import (
 )
 
 // payloadRow answers what a payload of the trace vocabulary says.
-//
-//nolint:funlen // one case per kind
 func payloadRow(payload trace.Payload) row {
 	switch p := payload.(type) {
 	case trace.TurnStart:
@@ -157,11 +155,12 @@ func askRow(p trace.Ask) row {
 
 func resolvedRow(p trace.AskResolved) row {
 	text := p.AskID + " " + string(p.Outcome)
-	switch {
-	case p.Outcome == trace.AskSelected:
+	switch p.Outcome {
+	case trace.AskSelected:
 		text = p.AskID + " → " + p.OptionID
-	case p.Outcome == trace.AskText:
+	case trace.AskText:
 		text = p.AskID + " → " + strconv.Quote(p.Text)
+	case trace.AskCancelled, trace.AskExpired:
 	}
 	text = withReason(text, p.Reason)
 	if p.ByDeviceID != "" {

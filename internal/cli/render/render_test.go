@@ -24,8 +24,6 @@ func event(kind, payload string) wire.Event {
 	return wire.Event{Seq: 7, Kind: kind, TS: 1_700_000_000_000, SenderDeviceID: deviceA, Payload: json.RawMessage(payload)}
 }
 
-func pointer[T any](value T) *T { return &value }
-
 // lines is what each kind looks like; every kind of the vocabulary must be here.
 var lines = []struct{ kind, payload, want string }{
 	{"turn_start", `{"text":"fix\nit"}`, "▶ turn     fix⏎it"},
@@ -109,10 +107,10 @@ func TestFrames(t *testing.T) {
 		{client.ControlFrame{Control: wire.Control{ID: "c1", Kind: "send", Applied: true}}, "                · applied  send c1"},
 		{client.ControlFrame{Control: wire.Control{ID: "c1", Kind: "send"}}, ""},
 		{client.LeaseFrame{}, "                · lease    no executor"},
-		{client.LeaseFrame{HolderDeviceID: pointer(deviceA)}, "                · lease    executor is …1111aaaa"},
-		{client.PresenceFrame{Presence: wire.Presence{DeviceID: deviceA, Role: "editor", Online: pointer(true)}}, "                · presence …1111aaaa (editor) is here"},
+		{client.LeaseFrame{HolderDeviceID: new(deviceA)}, "                · lease    executor is …1111aaaa"},
+		{client.PresenceFrame{Presence: wire.Presence{DeviceID: deviceA, Role: "editor", Online: new(true)}}, "                · presence …1111aaaa (editor) is here"},
 		{client.PresenceFrame{Presence: wire.Presence{DeviceID: deviceA, Role: "editor", Driving: true}}, "                · presence …1111aaaa (editor) is driving"},
-		{client.PresenceFrame{Presence: wire.Presence{DeviceID: deviceA, Role: "viewer", Online: pointer(false)}}, "                · presence …1111aaaa (viewer) left"},
+		{client.PresenceFrame{Presence: wire.Presence{DeviceID: deviceA, Role: "viewer", Online: new(false)}}, "                · presence …1111aaaa (viewer) left"},
 		{client.ResetFrame{LastSeq: 3}, "                ! reset    the server's log was restored: events come again from the first"},
 		{client.ConnectionFrame{State: client.Connected}, ""},
 		{client.ConnectionFrame{State: client.Lost, RetryIn: 1234 * time.Millisecond}, "                · offline  connection lost, again in 1.2s"},
