@@ -1,5 +1,278 @@
 package conn
 
-const crowdVariable = "CAIRN_CONN_CROWD"
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
 
-func crowd(string) {}
+	"github.com/gobwas/ws"
+	"github.com/stretchr/testify/require"
+)
+
+// The benchmarks measure the processor time and memory of this process only: the clients live in
+// another one, which is this test binary started with crowdVariable.
+
+const (
+	crowdVariable = "CAIRN_CONN_CROWD" // "address count path talk"
+	viewers       = 1000
+	frameSize     = 512
+)
+
+// crowd connects clients that throw away what they get, says when all are connected, and ends with
+// its standard input.
+func crowd(order string) {
+	var address, path, talk string
+	var count int
+	if _, err := fmt.Sscan(order, &address, &count, &path, &talk); err != nil {
+		panic(err)
+	}
+	request := strings.Replace(handshakeRequest, "/ws", path, 1)
+	var ready sync.WaitGroup
+	for range count {
+		ready.Add(1)
+		go func() {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				panic(err)
+			}
+			_, _ = io.WriteString(c, request)
+			in := bufio.NewReader(c)
+			for line := "x"; strings.TrimSpace(line) != ""; {
+				line, _ = in.ReadString('\n')
+			}
+			if talk == "true" {
+				_, _ = c.Write(masked(ws.OpText, true, `{"t":"presence","driving":true}`))
+				_, _ = ws.ReadFrame(in)
+			}
+			ready.Done()
+			_, _ = io.Copy(io.Discard, c)
+		}()
+	}
+	ready.Wait()
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// gather starts a crowd and waits until it is connected.
+func gather(b *testing.B, address string, count int, path string, talk bool) {
+	b.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), crowdVariable+"="+fmt.Sprint(address, " ", count, " ", path, " ", talk))
+	input, err := command.StdinPipe()
+	require.NoError(b, err)
+	output, err := command.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, command.Start())
+	b.Cleanup(func() {
+		_ = input.Close()
+		_ = command.Wait()
+	})
+	line, err := bufio.NewReader(output).ReadString('\n')
+	require.NoError(b, err)
+	require.Equal(b, "ready\n", line)
+}
+
+// audience opens streams for a crowd.
+func audience(b *testing.B, count int, path string, talk bool) []*Stream {
+	b.Helper()
+	st := newStand(b, Limits{}, &Observer{Sent: func(Kind, int, int) {}})
+	streams := make([]*Stream, 0, count)
+	var all sync.WaitGroup
+	all.Add(1)
+	go func() {
+		defer all.Done()
+		for len(streams) < count {
+			s := <-st.streams
+			s.Run(Handler{Message: func(text []byte) {
+				var message map[string]any
+				if json.Unmarshal(text, &message) == nil {
+					s.Send(NewBlock(Frame{Name: "ack"}))
+				}
+			}})
+			streams = append(streams, s)
+		}
+	}()
+	gather(b, st.address, count, path, talk)
+	all.Wait()
+	return streams
+}
+
+// bareAudience upgrades connections with gobwas/ws and nothing else.
+func bareAudience(b *testing.B, count int) []net.Conn {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	connections := make([]net.Conn, 0, count)
+	var all sync.WaitGroup
+	all.Add(1)
+	go func() {
+		defer all.Done()
+		for len(connections) < count {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := ws.Upgrade(c); err == nil {
+				connections = append(connections, c)
+			}
+		}
+	}()
+	gather(b, listener.Addr().String(), count, "/ws", false)
+	all.Wait()
+	b.Cleanup(func() {
+		_ = listener.Close()
+		for _, c := range connections {
+			_ = c.Close()
+		}
+	})
+	return connections
+}
+
+// processor is the processor time this process has used.
+func processor(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkFanOut compares one event to 1000 WebSocket viewers with a bare loop that writes prepared
+// gobwas frames to as many sockets. The ratio is of processor time, the median of paired segments.
+func BenchmarkFanOut(b *testing.B) {
+	streams := audience(b, viewers, "/ws", false)
+	bare := bareAudience(b, viewers)
+	frame := func() Frame {
+		return Frame{Name: "event", ID: 1, Object: fmt.Appendf(nil, `{"seq":1,"p":%q}`, strings.Repeat("x", frameSize))}
+	}
+	eight := make([]Frame, 8)
+	for i := range eight {
+		eight[i] = frame()
+	}
+	cases := []struct {
+		name   string
+		frames []Frame
+		send   func([]Frame)
+	}{
+		{"one", []Frame{frame()}, func(f []Frame) { sendAll(streams, f) }},
+		{"eight-in-a-block", eight, func(f []Frame) { sendAll(streams, f) }},
+		{"eight-waiting", eight, func(f []Frame) { sendWaiting(streams, f) }},
+	}
+	for _, c := range cases {
+		b.Run(c.name, func(b *testing.B) {
+			prepared := bytes.Clone(NewBlock(c.frames...).bytes(formatWebSocket))
+			write := func([]Frame) {
+				for _, s := range bare {
+					if _, err := s.Write(prepared); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			compare(b, c.frames, write, c.send)
+		})
+	}
+}
+
+func sendAll(streams []*Stream, frames []Frame) {
+	block := NewBlock(frames...)
+	for _, s := range streams {
+		s.Send(block)
+	}
+}
+
+// sendWaiting sends each frame by itself to streams whose sockets are busy, then lets them go on.
+func sendWaiting(streams []*Stream, frames []Frame) {
+	var busy []*Stream
+	for _, s := range streams {
+		s.mu.Lock()
+		if !s.writing {
+			s.writing = true
+			busy = append(busy, s)
+		}
+		s.mu.Unlock()
+	}
+	for _, frame := range frames {
+		block := NewBlock(frame)
+		for _, s := range streams {
+			s.Send(block)
+		}
+	}
+	for _, s := range busy {
+		s.keeper.goroutines.Add(1)
+		go s.flush()
+	}
+}
+
+// compare alternates segments of both ways at a pace that the clients keep up with.
+func compare(b *testing.B, frames []Frame, bare, ours func([]Frame)) {
+	const rounds = 40
+	pace := time.NewTicker(25 * time.Millisecond)
+	defer pace.Stop()
+	segment := func(send func([]Frame)) time.Duration {
+		before := processor(b)
+		for range rounds {
+			send(frames)
+			<-pace.C
+		}
+		return processor(b) - before
+	}
+	var ratios []float64
+	var spent, spentBare time.Duration
+	segment(ours)
+	for b.Loop() {
+		base := segment(bare)
+		used := segment(ours)
+		spent, spentBare = spent+used, spentBare+base
+		ratios = append(ratios, float64(used)/float64(base))
+	}
+	slices.Sort(ratios)
+	deliveries := float64(rounds * viewers * len(frames) * len(ratios))
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(spent.Seconds()*1e6/deliveries, "cpu-s/million")
+	b.ReportMetric(spentBare.Seconds()*1e6/deliveries, "bare-cpu-s/million")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkIdle measures what an idle connection keeps resident, and its goroutines.
+func BenchmarkIdle(b *testing.B) {
+	for _, c := range []struct {
+		name, path string
+		talk       bool
+	}{{"websocket", "/ws", false}, {"websocket-that-spoke", "/ws", true}, {"sse", "/sse", false}} {
+		b.Run(c.name, func(b *testing.B) {
+			const count = 4000
+			for b.Loop() {
+				memory, goroutines := resident(b), runtime.NumGoroutine()
+				streams := audience(b, count, c.path, c.talk)
+				b.ReportMetric(float64(resident(b)-memory)/count, "KiB/connection")
+				b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/count, "goroutines/connection")
+				runtime.KeepAlive(streams)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// resident is the resident memory of this process in KiB, after giving back what is free.
+func resident(b *testing.B) int {
+	debug.FreeOSMemory()
+	status, err := os.ReadFile("/proc/self/status")
+	require.NoError(b, err)
+	_, after, found := strings.Cut(string(status), "VmRSS:")
+	require.True(b, found)
+	kib, err := strconv.Atoi(strings.Fields(after)[0])
+	require.NoError(b, err)
+	return kib
+}

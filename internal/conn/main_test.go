@@ -156,10 +156,22 @@ func (st *stand) webSocket(t testing.TB, more ...byte) (*peer, *Stream, *handler
 	require.Equal(t, http.StatusSwitchingProtocols, answer.StatusCode)
 	require.Equal(t, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", answer.Header.Get("Sec-WebSocket-Accept"))
 	s := receive(t, st.streams)
+	narrow(t, s, p)
 	h, on := collect()
 	s.Run(on)
 	return p, s, h
 }
+
+// narrow makes the socket buffers between s and p small, so that little is enough to fill them.
+func narrow(t testing.TB, s *Stream, p *peer) {
+	t.Helper()
+	const size = 64 << 10
+	require.NoError(t, s.conn.(*net.TCPConn).SetWriteBuffer(size))
+	require.NoError(t, p.Conn.(*net.TCPConn).SetReadBuffer(size))
+}
+
+// hugeFrame is more than the socket buffers of both ends take.
+const hugeFrame = 3 << 20
 
 // sse opens an event stream by hand and runs it.
 func (st *stand) sse(t testing.TB) (*http.Response, *peer, *Stream, *handler) {
@@ -168,6 +180,7 @@ func (st *stand) sse(t testing.TB) (*http.Response, *peer, *Stream, *handler) {
 	answer, err := http.ReadResponse(p.in, nil)
 	require.NoError(t, err)
 	s := receive(t, st.streams)
+	narrow(t, s, p)
 	h, on := collect()
 	s.Run(on)
 	return answer, p, s, h
