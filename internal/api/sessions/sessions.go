@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/session"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -138,6 +139,7 @@ func (a *API) audit(c *call) (reply, error) {
 	if sessionID == "" {
 		return reply{}, badField("session_id", "is required")
 	}
-	entries, err := a.Sessions.Audit(c.Context(), c.by, sessionID)
+	id, _ := env.ParseID(sessionID) // what is no UUID names no session
+	entries, err := a.Sessions.Audit(c.Context(), c.by, id)
 	return ok(map[string]any{"audit": entries}), err
 }
