@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -21,12 +20,11 @@ func isConfigError(err error) bool {
 }
 
 // explain says what is wrong and what to do about it.
-func (a *app) explain(err error) string {
+func explain(err error) string {
 	var (
 		refused  *client.APIError
 		refusal  *fault.Error
 		closed   *client.ClosedError
-		network  net.Error
 		database *storage.Refusal
 	)
 	switch {
@@ -40,8 +38,6 @@ func (a *app) explain(err error) string {
 		return refusal.Message
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
-	case errors.As(err, &network):
-		return fmt.Sprintf("cannot reach %s (%v)\nIs the server running there? CAIRN_URL says where it is.", a.baseURL(), network)
 	default:
 		return err.Error()
 	}

@@ -52,7 +52,7 @@ func run(ctx context.Context, a *app, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	a.remark("cairn: " + render.CleanLines(a.explain(err)))
+	a.remark("cairn: " + render.CleanLines(explain(err)))
 	var wrong *usageError
 	if errors.As(err, &wrong) || isConfigError(err) {
 		return exitUsage

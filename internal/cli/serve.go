@@ -44,21 +44,7 @@ func (a *app) serve(ctx context.Context, loaded config.Config, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	if err := removeReady(loaded.ReadyFile); err != nil {
-		return err
-	}
-	if err := made.Start(ctx); err != nil {
-		return err
-	}
-	log.Info("cairn serves", "url", made.URL(), "database", config.RedactDatabase(loaded.Database), "version", version().Version)
-	failure := writeReady(loaded.ReadyFile, made.URL())
-	if failure == nil {
-		select {
-		case <-ctx.Done():
-			log.Info("stopping", "at_most", loaded.ShutdownTimeout)
-		case failure = <-made.Failed():
-		}
-	}
+	failure := whileServing(ctx, made, loaded, log)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), loaded.ShutdownTimeout)
 	defer cancel()
 	failure = errors.Join(failure, removeReady(loaded.ReadyFile), made.Stop(stopping))
@@ -66,6 +52,27 @@ func (a *app) serve(ctx context.Context, loaded config.Config, log *slog.Logger)
 		log.Info("stopped")
 	}
 	return failure
+}
+
+// whileServing starts the server and returns when ctx ends, which is no failure, or when it cannot go on.
+func whileServing(ctx context.Context, made *server.Server, loaded config.Config, log *slog.Logger) error {
+	if err := removeReady(loaded.ReadyFile); err != nil {
+		return err
+	}
+	if err := made.Start(ctx); err != nil {
+		return err
+	}
+	log.Info("cairn serves", "url", made.URL(), "database", config.RedactDatabase(loaded.Database), "version", version().Version)
+	if err := writeReady(loaded.ReadyFile, made.URL()); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		log.Info("stopping", "at_most", loaded.ShutdownTimeout)
+		return nil
+	case err := <-made.Failed():
+		return err
+	}
 }
 
 // newLog answers the log of a server. Nothing of it is secret: keys, tokens and payloads are never logged.

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -18,6 +21,20 @@ func newSession(a *app) *cobra.Command {
 	}, a))
 }
 
+// unreachableError is a server that does not answer.
+type unreachableError struct {
+	url   string
+	cause error
+}
+
+// Error answers which server, why, and what to do.
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("cannot reach %s (%v)\nIs the server running there? %s says where it is.", e.url, e.cause, envURL)
+}
+
+// Unwrap answers the cause.
+func (e *unreachableError) Unwrap() error { return e.cause }
+
 // asking makes a command's RunE out of what it does with the server.
 func (a *app) asking(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -26,7 +43,12 @@ func (a *app) asking(do func(ctx context.Context, c *client.Client, args []strin
 			return err
 		}
 		defer connected.Close()
-		return do(cmd.Context(), connected, args)
+		err = do(cmd.Context(), connected, args)
+		var network net.Error
+		if errors.As(err, &network) && client.AsAPIError(err) == nil {
+			return &unreachableError{a.baseURL(), network}
+		}
+		return err
 	}
 }
 
