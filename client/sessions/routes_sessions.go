@@ -112,7 +112,7 @@ func (c *Client) DeleteSession(ctx context.Context, ref string) (Deleted, error)
 // Audit answers a session's audit, also after the session is gone; for its owner (SS-AUD-1).
 func (c *Client) Audit(ctx context.Context, sessionID string) ([]wire.AuditEntry, error) {
 	listed, _, err := fetch[struct {
-		Entries []wire.AuditEntry `json:"entries"`
+		Entries []wire.AuditEntry `json:"audit"`
 	}](ctx, c, call{
 		method: http.MethodGet, path: "/v1/audit", query: url.Values{"session_id": {sessionID}}, repeat: true,
 	})

@@ -150,7 +150,7 @@ func TestRoutes(t *testing.T) {
 		{want: "DELETE /v1/orgs/o/members/u", answer: `{"deleted":true,"org_id":"o","user_id":"u"}`,
 			call:  func(ctx context.Context, c *sessions.Client) (any, error) { return c.RemoveOrgMember(ctx, "o", "u") },
 			check: func(t *testing.T, got any) { require.True(t, got.(sessions.RemovedMember).Deleted) }},
-		{want: "GET /v1/audit?session_id=s", answer: `{"entries":[{"id":"a","detail":{}}]}`,
+		{want: "GET /v1/audit?session_id=s", answer: `{"audit":[{"id":"a","detail":{}}]}`,
 			call:  func(ctx context.Context, c *sessions.Client) (any, error) { return c.Audit(ctx, "s") },
 			check: func(t *testing.T, got any) { require.Equal(t, "a", got.([]wire.AuditEntry)[0].ID) }},
 	}
