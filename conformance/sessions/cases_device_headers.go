@@ -19,6 +19,7 @@ func deviceHeaderCases() []testCase {
 		{rule: "SS-DEV-0", name: "a device is registered on first sight", run: caseDeviceRegistered},
 		{rule: "SS-DEV-0", name: "platform is one of six, anything else is agent", run: casePlatforms},
 		{rule: "SS-DEV-0", name: "the name is cut to 120 and used only once", run: caseDeviceName},
+		{rule: "SS-DEV-0", name: "the name is UTF-8 and cut at code points", ours: true, run: caseDeviceNameText},
 		{rule: "SS-DEV-0", name: "a push token is stored, a malformed one is ignored", run: casePushTokenHeader},
 		{rule: "SS-DEV-0", name: "lastSeenAt is bumped by requests", slow: true, run: caseLastSeen},
 		{rule: "SS-DEV-0", name: "a share token comes by header or query", run: caseShareTokenPlaces},
@@ -123,6 +124,14 @@ func caseDeviceName(t *trial) {
 		u := t.owner()
 		u.with(wire.HeaderDeviceName, strings.Repeat("n", length)).get("/v1/sessions").want(200)
 		require.Equal(t, strings.Repeat("n", stored), u.self().Name)
+	}
+}
+
+func caseDeviceNameText(t *trial) {
+	for header, stored := range map[string]string{runes(120): runes(120), runes(121): runes(120), "Ana’s телефон": "Ana’s телефон"} {
+		u := t.owner()
+		u.with(wire.HeaderDeviceName, header).get("/v1/sessions").want(200)
+		require.Equal(t, stored, u.self().Name)
 	}
 }
 

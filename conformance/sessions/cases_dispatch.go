@@ -21,6 +21,7 @@ func dispatchCases() []testCase {
 		{rule: "SS-DSP-3", name: "a push that cannot be sent never fails the request", run: caseDispatchPush},
 		{rule: "SS-DSP-4", name: "the inbox of a device", run: caseInbox},
 		{rule: "SS-DSP-4", name: "the inbox is cut at limit", run: caseInboxLimit},
+		{rule: "SS-DSP-4", name: "200 by default and 500 at most", run: caseInboxMaximum},
 		{rule: "SS-DSP-4", name: "wait answers as soon as there is something", ours: true, run: caseInboxWait},
 	}
 }
@@ -174,17 +175,34 @@ func caseInboxLimit(t *trial) {
 	for range 5 {
 		r.dispatched(r.owner, target.device, nil)
 	}
-	count := func(query string) int {
-		total := 0
-		for _, session := range target.inbox(query).Sessions {
-			total += len(session.Controls)
-		}
-		return total
+	require.Equal(t, 3, target.waiting("?limit=3"))
+	require.Equal(t, 5, target.waiting(""))
+	require.Equal(t, 5, target.waiting("?limit=100000"))
+	require.Equal(t, 5, target.waiting("?limit=abc"))
+}
+
+// waiting counts the controls of an inbox.
+func (u *caller) waiting(query string) int {
+	total := 0
+	for _, session := range u.inbox(query).Sessions {
+		total += len(session.Controls)
 	}
-	require.Equal(t, 3, count("?limit=3"))
-	require.Equal(t, 5, count(""))
-	require.Equal(t, 5, count("?limit=100000"))
-	require.Equal(t, 5, count("?limit=abc"))
+	return total
+}
+
+func caseInboxMaximum(t *trial) {
+	r := t.room()
+	target := r.target()
+	concurrently(6, func(int) *answer {
+		for range 85 {
+			r.dispatch(r.owner, target.device, nil)
+		}
+		return nil
+	})
+	require.EqualValues(t, 510, r.detail(r.owner).LastSeq)
+	for query, most := range map[string]int{"": 200, "?limit=500": 500, "?limit=501": 500, "?limit=99999": 500} {
+		require.Equal(t, most, target.waiting(query), "inbox%s", query)
+	}
 }
 
 func caseInboxWait(t *trial) {

@@ -12,6 +12,7 @@ func listCases() []testCase {
 	return []testCase{
 		{rule: "SS-SES-2", name: "own sessions first, then the shared ones, newest activity first", run: caseList},
 		{rule: "SS-SES-2", name: "each list is cut at limit", run: caseListLimit},
+		{rule: "SS-SES-2", name: "50 by default and 200 at most", run: caseListMaximum},
 		{rule: "SS-SES-2", name: "archived sessions are listed on demand", run: caseListArchived},
 		{rule: "SS-SES-2", name: "a link share never appears", run: caseListNoLinks},
 		{rule: "SS-SES-2", name: "presence_count counts devices", run: caseListPresence},
@@ -98,7 +99,32 @@ func caseListLimit(t *trial) {
 		require.Equal(t, limit, string(rune('0'+own[true])), "own sessions at limit=%s", limit)
 		require.Equal(t, limit, string(rune('0'+own[false])), "shared sessions at limit=%s", limit)
 	}
-	require.LessOrEqual(t, len(u.list("")), 100, "50 of each by default")
+}
+
+func caseListMaximum(t *trial) {
+	u := t.stranger() // whose lists no other case reads
+	t.cleanup(func() {
+		for _, s := range append(u.list("&limit=200"), u.list("&limit=200")...) {
+			if s.OwnerUserID == u.userID {
+				u.delete("/v1/sessions/" + s.ID)
+			}
+		}
+	})
+	concurrently(8, func(int) *answer {
+		for range 26 {
+			u.post("/v1/sessions", object{})
+		}
+		return nil
+	})
+	for query, most := range map[string]int{"": 50, "&limit=abc": 50, "&limit=200": 200, "&limit=201": 200, "&limit=99999": 200} {
+		own := 0
+		for _, s := range u.list(query) {
+			if s.OwnerUserID == u.userID {
+				own++
+			}
+		}
+		require.Equal(t, most, own, "own sessions of %q", query)
+	}
 }
 
 func caseListArchived(t *trial) {

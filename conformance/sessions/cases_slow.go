@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -35,16 +37,33 @@ func narrow() (*http.Client, func()) {
 	return &http.Client{Transport: transport}, transport.CloseIdleConnections
 }
 
+// asleep is a stream whose connection is open and not read until wake.
+type asleep struct {
+	transport string
+	wake      func() *feed
+}
+
+func (u *caller) sleepers(r *room, client *http.Client) []asleep {
+	stream := u.requestSSE(u.t.ctx, r.path("/stream"), client)
+	u.t.cleanup(func() { stream.Body.Close() }) //nolint:errcheck // hangs up
+	require.Equal(u.t, http.StatusOK, stream.StatusCode)
+	socket, _, err := websocket.Dial(u.t.ctx, "ws"+strings.TrimPrefix(u.t.suite.base, "http")+r.path("/ws"),
+		&websocket.DialOptions{HTTPHeader: u.header(), HTTPClient: client})
+	require.NoError(u.t, err)
+	socket.SetReadLimit(-1)
+	u.t.cleanup(func() { socket.CloseNow() }) //nolint:errcheck // hangs up
+	return []asleep{
+		{"SSE", func() *feed { f, ctx := newFeed(u.t, "SSE"); f.readSSE(ctx, stream.Body); return f }},
+		{"WebSocket", func() *feed { f, ctx := newFeed(u.t, "WebSocket"); f.readSocket(ctx, socket); return f }},
+	}
+}
+
 func caseSlowConsumer(t *trial) {
 	r := t.room().executed()
 	client, done := narrow()
 	defer done()
 	u := r.viewer()
-	ctx, cancel := context.WithCancel(t.ctx)
-	defer cancel()
-	asleep := u.requestSSE(ctx, r.path("/stream"), client)
-	defer asleep.Body.Close() //nolint:errcheck // hangs up
-	require.Equal(t, 200, asleep.StatusCode)
+	sleeping := u.sleepers(r, client)
 	awake := openSSE(r.owner, r, "").live()
 	const events, size = 40, 1 << 20
 	text := strings.Repeat("a", size)
@@ -52,20 +71,24 @@ func caseSlowConsumer(t *trial) {
 		sent := time.Now()
 		r.append(r.owner, object{"kind": "big", "client_event_id": fmt.Sprint(i), "payload": object{"text": text}})
 		require.EqualValues(t, i+1, awake.events(1)[0].Seq)
-		require.Less(t, time.Since(sent), 5*time.Second, "nobody waits for the one that sleeps")
+		require.Less(t, time.Since(sent), 5*time.Second, "nobody waits for the ones that sleep")
 	}
-	f, feedCtx := newFeed(t, "SSE")
-	f.readSSE(feedCtx, asleep.Body)
-	_, late := f.ended(patience + 10*time.Second) // cut: it ends by itself once it reads again
-	seen := int64(0)
-	for _, got := range late {
-		if got.name == wire.FrameEvent {
-			require.Equal(t, seen+1, eventOf(t, got).Seq)
-			seen++
+	for _, sleeper := range sleeping {
+		end, late := sleeper.wake().ended(2 * patience) // it was cut, and sees it once it reads again
+		if end.code > 0 && sleeper.transport == "WebSocket" {
+			require.Equal(t, int(code.CloseTooSlow), end.code)
 		}
+		seen := int64(0)
+		for _, got := range late {
+			if got.name == wire.FrameEvent {
+				require.Equal(t, seen+1, eventOf(t, got).Seq, sleeper.transport)
+				seen++
+			}
+		}
+		require.Less(t, seen, int64(events), "%s: it was cut before the end", sleeper.transport)
+		resumed := openSSE(u, r, fmt.Sprintf("?after=%d", seen))
+		requireDense(t, seen+1, resumed.events(int(events-seen)))
 	}
-	resumed := openSSE(u, r, fmt.Sprintf("?after=%d", seen))
-	requireDense(t, seen+1, resumed.events(int(events-seen)))
 }
 
 func caseLargeEvent(t *trial, o opener) {

@@ -52,7 +52,7 @@ var rules = []rule{
 	{id: "SS-DVC-1", unseen: "two minutes of silence"},
 	{id: "SS-SHR-1", unseen: "the token's hash at rest"},
 	{id: "SS-ORG-1"},
-	{id: "SS-AUD-1"},
+	{id: "SS-AUD-1", unseen: "rows of organisations and devices"},
 	{id: "SS-STR-1"},
 	{id: "SS-STR-2"},
 	{id: "SS-STR-3"},
