@@ -52,8 +52,7 @@ func (e *Error) WithCause(cause error) *Error {
 
 // From answers the refusal in err's chain, or an internal error that wraps err.
 func From(err error) *Error {
-	var refusal *Error
-	if errors.As(err, &refusal) {
+	if refusal, found := errors.AsType[*Error](err); found {
 		return refusal
 	}
 	return &Error{Code: code.InternalError, Message: "The server failed to carry this out.", Cause: err}
@@ -61,6 +60,6 @@ func From(err error) *Error {
 
 // Is reports whether err is a refusal with code c.
 func Is(err error, c code.Code) bool {
-	var refusal *Error
-	return errors.As(err, &refusal) && refusal.Code == c
+	refusal, found := errors.AsType[*Error](err)
+	return found && refusal.Code == c
 }

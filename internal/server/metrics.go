@@ -30,11 +30,11 @@ type metrics struct {
 	frames      *prometheus.CounterVec
 	bytes       *prometheus.CounterVec
 	writes      *prometheus.CounterVec
-	batchSize   prometheus.Histogram
-	laneWait    prometheus.Histogram
-	commit      prometheus.Histogram
-	replayPages prometheus.Counter
-	replayed    prometheus.Counter
+	batchSize   *prometheus.HistogramVec
+	laneWait    *prometheus.HistogramVec
+	commit      *prometheus.HistogramVec
+	replayPages *prometheus.CounterVec
+	replayed    *prometheus.CounterVec
 	pushes      *prometheus.CounterVec
 }
 
@@ -45,26 +45,27 @@ func newMetrics() *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cairn", Name: name, Help: help}, labels)
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.HistogramOpts {
-		return prometheus.HistogramOpts{Namespace: "cairn", Name: name, Help: help, Buckets: buckets}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		options := prometheus.HistogramOpts{Namespace: "cairn", Name: name, Help: help, Buckets: buckets}
+		return prometheus.NewHistogramVec(options, labels)
 	}
 	m := &metrics{
-		registry:  prometheus.NewRegistry(),
-		requests:  counter("requests_total", "Answered HTTP requests.", "route", "status"),
-		duration:  prometheus.NewHistogramVec(histogram("request_seconds", "Time from the head of a request to its answer.", seconds), []string{"route"}),
-		streams:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cairn", Name: "streams", Help: "Open streams."}, []string{"kind"}),
-		closed:    counter("streams_closed_total", "Ended streams by close code.", "kind", "code"),
-		cuts:      counter("streams_cut_total", "Streams cut because their client fell behind.", "kind"),
-		frames:    counter("stream_frames_total", "Frames written to streams.", "kind"),
-		bytes:     counter("stream_bytes_total", "Bytes written to streams.", "kind"),
-		writes:    counter("stream_writes_total", "System calls that wrote to streams.", "kind"),
-		batchSize: prometheus.NewHistogram(histogram("commit_batch_size", "Writes committed together.", prometheus.ExponentialBuckets(1, 2, 7))),
-		laneWait:  prometheus.NewHistogram(histogram("lane_wait_seconds", "How long the first write of a batch waited for its lane.", seconds)),
-		commit:    prometheus.NewHistogram(histogram("commit_seconds", "Time of a batch from its begin to its commit.", seconds)),
-		pushes:    counter("pushes_total", "Attempts to wake a device by push.", "result"),
+		registry:    prometheus.NewRegistry(),
+		requests:    counter("requests_total", "Answered HTTP requests.", "route", "status"),
+		duration:    histogram("request_seconds", "Time from the head of a request to its answer.", seconds, "route"),
+		streams:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cairn", Name: "streams", Help: "Open streams."}, []string{"kind"}),
+		closed:      counter("streams_closed_total", "Ended streams by close code.", "kind", "code"),
+		cuts:        counter("streams_cut_total", "Streams cut because their client fell behind.", "kind"),
+		frames:      counter("stream_frames_total", "Frames written to streams.", "kind"),
+		bytes:       counter("stream_bytes_total", "Bytes written to streams.", "kind"),
+		writes:      counter("stream_writes_total", "System calls that wrote to streams.", "kind"),
+		batchSize:   histogram("commit_batch_size", "Writes committed together.", prometheus.ExponentialBuckets(1, 2, 7)),
+		laneWait:    histogram("lane_wait_seconds", "How long the first write of a batch waited for its lane.", seconds),
+		commit:      histogram("commit_seconds", "Time of a batch from its begin to its commit.", seconds),
+		pushes:      counter("pushes_total", "Attempts to wake a device by push.", "result"),
+		replayPages: counter("replay_pages_total", "Pages of the log sent to streams that caught up."),
+		replayed:    counter("replay_events_total", "Events in those pages."),
 	}
-	m.replayPages = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "cairn", Name: "replay_pages_total", Help: "Pages of the log sent to streams that caught up."})
-	m.replayed = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "cairn", Name: "replay_events_total", Help: "Events in those pages."})
 	m.registry.MustRegister(m.requests, m.duration, m.streams, m.closed, m.cuts, m.frames, m.bytes, m.writes,
 		m.batchSize, m.laneWait, m.commit, m.replayPages, m.replayed, m.pushes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -85,10 +86,11 @@ func (m *metrics) request(log *slog.Logger) func(route, trace string, status int
 }
 
 func (m *metrics) storage() *storage.Observer {
+	batchSize, laneWait, commit := m.batchSize.WithLabelValues(), m.laneWait.WithLabelValues(), m.commit.WithLabelValues()
 	return &storage.Observer{BatchCommitted: func(size int, waited, took time.Duration) {
-		m.batchSize.Observe(float64(size))
-		m.laneWait.Observe(waited.Seconds())
-		m.commit.Observe(took.Seconds())
+		batchSize.Observe(float64(size))
+		laneWait.Observe(waited.Seconds())
+		commit.Observe(took.Seconds())
 	}}
 }
 
@@ -133,8 +135,8 @@ func (m *metrics) watch(keeper *conn.Keeper) {
 }
 
 func (m *metrics) pageSent(events int) {
-	m.replayPages.Inc()
-	m.replayed.Add(float64(events))
+	m.replayPages.WithLabelValues().Inc()
+	m.replayed.WithLabelValues().Add(float64(events))
 }
 
 // pusher counts what becomes of pushes.

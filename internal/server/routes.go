@@ -27,7 +27,9 @@ func routes(db storage.DB, api http.Handler, m *metrics, c config.Config) http.H
 // knows. The schema was checked when it was opened.
 func ready(w http.ResponseWriter, r *http.Request, db storage.DB) {
 	if err := storage.Ready(r.Context(), db); err != nil {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "reason": "the database does not answer or has another schema"})
+		answer(w, http.StatusServiceUnavailable, map[string]string{
+			"status": "unavailable", "reason": "the database does not answer or has another schema",
+		})
 		return
 	}
 	answer(w, http.StatusOK, map[string]string{"status": "ready", "engine": storage.EngineName(db)})

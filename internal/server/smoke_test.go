@@ -10,8 +10,8 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/internal/env"
-	"github.com/cairnsync/cairn/internal/testkit/servertest"
 	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/servertest"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 

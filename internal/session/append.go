@@ -148,10 +148,10 @@ func (s *Service) store(tx storage.Tx, sess *record, events []wire.Event, byServ
 	return tx.Exec(`UPDATE sessions SET last_seq = $1, last_event_at = $2 WHERE id = $3`, sess.LastSeq, now, sess.ID)
 }
 
-// emit appends one event of the server's own and answers its seq.
-func (s *Service) emit(tx storage.Tx, sess *record, event wire.Event) (int64, error) {
+// emit appends one event of the server's own.
+func (s *Service) emit(tx storage.Tx, sess *record, event wire.Event) error {
 	event.Seq = sess.LastSeq + 1
-	return event.Seq, s.store(tx, sess, []wire.Event{event}, true)
+	return s.store(tx, sess, []wire.Event{event}, true)
 }
 
 func (s *Service) audit(tx storage.Tx, by Caller, sess *record, action string, detail any) error {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,10 +22,7 @@ func TestPlanAppend(t *testing.T) {
 				known[id] = rapid.Int64Range(1, last).Draw(t, "seq")
 			}
 		}
-		before := map[string]int64{}
-		for id, seq := range known {
-			before[id] = seq
-		}
+		before := maps.Clone(known)
 		batch := make([]wire.IncomingEvent, len(ids))
 		for i, id := range ids {
 			batch[i] = wire.IncomingEvent{Kind: "k"}

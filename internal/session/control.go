@@ -42,7 +42,7 @@ func (s *Service) Control(ctx context.Context, by Caller, ref string, in wire.In
 func (s *Service) accept(tx storage.Tx, sess *record, control *wire.Control) error {
 	control.Seq = sess.LastSeq + 1
 	echoID := "control:" + control.ID
-	if _, err := s.emit(tx, sess, wire.Event{
+	if err := s.emit(tx, sess, wire.Event{
 		Kind: wire.KindControl, TS: tx.Now().UnixMilli(), SenderDeviceID: control.FromDeviceID,
 		TurnID: control.TurnID, ClientEventID: &echoID, Payload: mustJSON(echo{Control: *control}),
 	}); err != nil {

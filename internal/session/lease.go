@@ -181,7 +181,7 @@ func (s *Service) transferred(tx storage.Tx, by Caller, sess *record, transfer T
 		Forced bool   `json:"forced"`
 	}{transfer.From, transfer.To, true})
 	event := wire.Event{Kind: wire.KindLeaseTransferred, TS: tx.Now().UnixMilli(), SenderDeviceID: transfer.To, Payload: payload}
-	if _, err := s.emit(tx, sess, event); err != nil {
+	if err := s.emit(tx, sess, event); err != nil {
 		return err
 	}
 	return s.audit(tx, by, sess, audit.LeaseForce, transfer)

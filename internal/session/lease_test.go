@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -87,7 +86,7 @@ func requireRefusal(t *testing.T, message string, err error) {
 		return
 	}
 	refusal := new(fault.Error)
-	require.True(t, errors.As(err, &refusal), "%v", err)
+	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, message, refusal.Message)
 }
 

@@ -37,7 +37,7 @@ type Caller struct {
 // Feed is told of every commit of this process, in no particular order between sessions; what it
 // misses it reads from the log.
 type Feed interface {
-	Committed(Commit)
+	Committed(commit Commit)
 }
 
 // Commit is what a transaction changed in one session.
@@ -100,12 +100,12 @@ const columns = `s.id, s.owner_user_id, s.session_key, s.title, s.e2e, s.archive
 func (r *record) scan(row storage.Row, now time.Time, extra ...any) error {
 	var holder *string
 	var expires *time.Time
-	dest := []any{
+	dest := append([]any{
 		&r.ID, &r.OwnerUserID, &r.SessionKey, &r.Title, &r.E2E, &r.Archived, &r.CreatedAt.Time,
 		&r.LastEventAt.Time, &r.LastSeq, &holder, &expires, &r.leaseRevision,
 		&r.controlRevision, &r.accessVersion,
-	}
-	if err := row.Scan(append(dest, extra...)...); err != nil {
+	}, extra...)
+	if err := row.Scan(dest...); err != nil {
 		return err
 	}
 	if holder != nil && expires != nil {

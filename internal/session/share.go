@@ -110,7 +110,7 @@ func shareDetail(share wire.Share) any {
 func sharePrincipal(tx storage.Tx, by Caller, sess *record, in NewShare) (*string, error) {
 	switch in.PrincipalType {
 	case wire.PrincipalLink:
-		return nil, nil
+		return nil, nil //nolint:nilnil // a link has no principal
 	case wire.PrincipalOrg:
 		if _, err := orgRole(tx, in.PrincipalID, by.UserID); err != nil {
 			return nil, err

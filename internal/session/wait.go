@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *Service) AwaitInbox(ctx, patience context.Context, by Caller, limit int
 		case <-patience.Done():
 			return inbox, nil
 		case <-ctx.Done():
-			return inbox, ctx.Err()
+			return inbox, fmt.Errorf("wait for the inbox: %w", ctx.Err())
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (a *API) dispatch(c *call) (reply, error) {
 		in.Mode = *mode
 	}
 	if _, there := c.form.value("device_id"); !there {
-		c.form.bad("device_id", "is required")
+		c.form.badf("device_id", "is required")
 	}
 	if device := c.form.id("device_id"); device != nil {
 		in.DeviceID = *device

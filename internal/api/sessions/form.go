@@ -107,7 +107,7 @@ func (f *form) err() error {
 	})
 }
 
-func (f *form) bad(field, format string, args ...any) {
+func (f *form) badf(field, format string, args ...any) {
 	problem := fmt.Sprintf(format, args...)
 	if f.top != "" {
 		field, problem = f.top, f.path+field+": "+problem
@@ -135,18 +135,18 @@ func (f *form) text(field string, least, most int) *string {
 		return nil
 	}
 	if value.Kind() != '"' {
-		f.bad(field, "must be a string")
+		f.badf(field, "must be a string")
 		return nil
 	}
 	unquoted, err := jsontext.AppendUnquote(nil, value)
 	text := string(unquoted)
 	switch length := utf8.RuneCountInString(text); {
 	case err != nil:
-		f.bad(field, "must not hold a lone surrogate")
+		f.badf(field, "must not hold a lone surrogate")
 	case strings.ContainsRune(text, 0):
-		f.bad(field, "must not hold U+0000")
+		f.badf(field, "must not hold U+0000")
 	case length < least || length > most:
-		f.bad(field, "must have %d to %d characters, has %d", least, most, length)
+		f.badf(field, "must have %d to %d characters, has %d", least, most, length)
 	default:
 		return &text
 	}
@@ -156,7 +156,7 @@ func (f *form) text(field string, least, most int) *string {
 // require is text that must be there.
 func (f *form) require(field string, least, most int) string {
 	if _, there := f.value(field); !there {
-		f.bad(field, "is required")
+		f.badf(field, "is required")
 		return ""
 	}
 	if text := f.text(field, least, most); text != nil {
@@ -173,7 +173,7 @@ func (f *form) id(field string) *string {
 	}
 	id, valid := env.ParseID(*text)
 	if !valid {
-		f.bad(field, "must be a UUID")
+		f.badf(field, "must be a UUID")
 		return nil
 	}
 	return &id
@@ -186,7 +186,7 @@ func (f *form) flag(field string) *bool {
 		return nil
 	}
 	if kind := value.Kind(); kind != 't' && kind != 'f' {
-		f.bad(field, "must be true or false")
+		f.badf(field, "must be true or false")
 		return nil
 	}
 	flag := value.Kind() == 't'
@@ -204,7 +204,7 @@ func (f *form) integer(field string, least int64) *int64 {
 	}
 	number, whole := wholeNumber(value)
 	if !whole || number < least || number > largestInteger {
-		f.bad(field, "must be a whole number from %d to %d", least, int64(largestInteger))
+		f.badf(field, "must be a whole number from %d to %d", least, int64(largestInteger))
 		return nil
 	}
 	return &number
@@ -232,7 +232,7 @@ func (f *form) moment(field string) *time.Time {
 	}
 	at, err := time.Parse(time.RFC3339Nano, *text)
 	if err != nil || at.Year() < 1970 || at.Year() > 9999 {
-		f.bad(field, "must be an ISO-8601 time such as 2026-09-13T10:00:00.000Z")
+		f.badf(field, "must be an ISO-8601 time such as 2026-09-13T10:00:00.000Z")
 		return nil
 	}
 	at = at.UTC().Truncate(time.Microsecond)
@@ -252,7 +252,7 @@ func choice[T ~string](f *form, field string, allowed ...T) *T {
 		}
 		names[i] = string(value)
 	}
-	f.bad(field, "must be one of %s", strings.Join(names, ", "))
+	f.badf(field, "must be one of %s", strings.Join(names, ", "))
 	return nil
 }
 
@@ -260,19 +260,19 @@ func choice[T ~string](f *form, field string, allowed ...T) *T {
 func (f *form) list(field string, least, most int) ([]jsontext.Value, bool) {
 	value, there := f.value(field)
 	if !there || value.Kind() != '[' {
-		f.bad(field, "must be a list of %d to %d elements", least, most)
+		f.badf(field, "must be a list of %d to %d elements", least, most)
 		return nil, false
 	}
 	decoder := lenient(value)
 	elements := []jsontext.Value{}
 	if _, err := decoder.ReadToken(); err != nil {
-		f.bad(field, "is not valid JSON")
+		f.badf(field, "is not valid JSON")
 		return nil, false
 	}
 	for decoder.PeekKind() != ']' {
 		element, err := decoder.ReadValue()
 		if err != nil {
-			f.bad(field, "is not valid JSON")
+			f.badf(field, "is not valid JSON")
 			return nil, false
 		}
 		if len(elements) <= most {
@@ -280,7 +280,7 @@ func (f *form) list(field string, least, most int) ([]jsontext.Value, bool) {
 		}
 	}
 	if n := len(elements); n < least || n > most {
-		f.bad(field, "must be a list of %d to %d elements", least, most)
+		f.badf(field, "must be a list of %d to %d elements", least, most)
 		return nil, false
 	}
 	return elements, true
@@ -295,7 +295,7 @@ func (f *form) element(field string, index int, raw jsontext.Value) *form {
 	var problem string
 	inner.fields, problem = object(raw)
 	if problem != "" {
-		f.bad(field, "[%d] %s", index, problem)
+		f.badf(field, "[%d] %s", index, problem)
 	}
 	return inner
 }

@@ -3,7 +3,6 @@ package sessions
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -17,7 +16,7 @@ import (
 func fieldErrors(t *testing.T, err error) map[string][]string {
 	t.Helper()
 	refusal := new(fault.Error)
-	require.True(t, errors.As(err, &refusal), "%v", err)
+	require.ErrorAs(t, err, &refusal)
 	details, ok := refusal.Details.(wire.FieldErrors)
 	require.True(t, ok)
 	return details.FieldErrors

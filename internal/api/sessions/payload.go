@@ -22,11 +22,11 @@ func (f *form) payload(field string) []byte {
 		return nil
 	}
 	if value.Kind() != '{' {
-		f.bad(field, "must be a JSON object")
+		f.badf(field, "must be a JSON object")
 		return nil
 	}
 	if depth(value) > wire.MaxDepth {
-		f.bad(field, "must not be nested deeper than %d levels", wire.MaxDepth)
+		f.badf(field, "must not be nested deeper than %d levels", wire.MaxDepth)
 		return nil
 	}
 	return value

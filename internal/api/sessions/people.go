@@ -46,21 +46,21 @@ func checkPrincipal(f *form, in session.NewShare) {
 	switch in.PrincipalType {
 	case wire.PrincipalLink:
 		if in.PrincipalID != "" {
-			f.bad("principal_id", "must not be given for a link")
+			f.badf("principal_id", "must not be given for a link")
 		}
 		if in.Email != "" {
-			f.bad("email", "must not be given for a link")
+			f.badf("email", "must not be given for a link")
 		}
 	case wire.PrincipalOrg:
 		if in.PrincipalID == "" {
-			f.bad("principal_id", "is required")
+			f.badf("principal_id", "is required")
 		}
 		if in.Email != "" {
-			f.bad("email", "must not be given for an org")
+			f.badf("email", "must not be given for an org")
 		}
 	case wire.PrincipalUser:
 		if (in.PrincipalID == "") == (in.Email == "") {
-			f.bad("principal_id", "or email is required, not both")
+			f.badf("principal_id", "or email is required, not both")
 		}
 	default: // named already
 	}
@@ -81,13 +81,13 @@ func (a *API) patchDevice(c *call) (reply, error) {
 		SetPushToken: c.form.has("push_token"), PushToken: c.form.text("push_token", wire.MinPushToken, wire.MaxPushToken),
 	}
 	if patch.PushToken != nil && !validPushToken(*patch.PushToken) {
-		c.form.bad("push_token", "must be printable ASCII")
+		c.form.badf("push_token", "must be printable ASCII")
 	}
 	if c.form.has("capabilities") {
 		patch.Capabilities = c.form.capabilities()
 	}
 	if !patch.SetPushToken && !c.form.has("capabilities") {
-		c.form.bad("push_token", "or capabilities is required")
+		c.form.badf("push_token", "or capabilities is required")
 	}
 	if err := c.form.err(); err != nil {
 		return reply{}, err
@@ -108,7 +108,7 @@ func (f *form) capabilities() *[]string {
 		if text := one.text("", 1, wire.MaxCapability); text != nil {
 			list = append(list, *text)
 		} else if element.Kind() != '"' {
-			f.bad("capabilities", "[%d] must be a string", i)
+			f.badf("capabilities", "[%d] must be a string", i)
 		}
 	}
 	return &list
@@ -150,7 +150,7 @@ func (a *API) addMember(c *call) (reply, error) {
 		in.Email = *email
 	}
 	if (in.UserID == "") == (in.Email == "") {
-		c.form.bad("user_id", "or email is required, not both")
+		c.form.badf("user_id", "or email is required, not both")
 	}
 	if role := choice(c.form, "role", wire.OrgMember, wire.OrgAdmin, wire.OrgOwner); role != nil {
 		in.Role = *role

@@ -19,7 +19,7 @@ func (a *API) createSession(c *call) (reply, error) {
 	}
 	switch in.SessionKey {
 	case ".", "..", "shared-with-me": // they would not survive in a path (SS-REF-1)
-		c.form.bad("session_key", "must not be %q", in.SessionKey)
+		c.form.badf("session_key", "must not be %q", in.SessionKey)
 	default:
 	}
 	if err := c.form.err(); err != nil {
@@ -53,10 +53,10 @@ func (a *API) patchSession(c *call) (reply, error) {
 		SetTitle: c.form.has("title"), Title: c.form.text("title", 0, wire.MaxTitle), Archived: c.form.flag("archived"),
 	}
 	if !patch.SetTitle && !c.form.has("archived") {
-		c.form.bad("title", "or archived is required")
+		c.form.badf("title", "or archived is required")
 	}
 	if c.form.has("archived") && patch.Archived == nil {
-		c.form.bad("archived", "must be true or false")
+		c.form.badf("archived", "must be true or false")
 	}
 	if err := c.form.err(); err != nil {
 		return reply{}, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/cairnsync/cairn/internal/conn"
@@ -22,7 +23,7 @@ func (a *API) stream(c *call, w http.ResponseWriter) error {
 	}
 	stream, err := a.Keeper.OpenSSE(w, c.Request, w.Header())
 	if err != nil {
-		a.handshakeFailed(w, c.Request, err)
+		a.handshakeFailed(w, err)
 		return nil
 	}
 	viewer := a.Hub.Open(c.by, id, c.cursor(), stream)
@@ -35,17 +36,15 @@ func (c *call) cursor() int64 {
 	if c.URL.Query().Has("after") {
 		return c.number("after", 0, 0, largestInteger)
 	}
-	return clamped(c.Header.Get("Last-Event-Id"), 0, 0, largestInteger)
+	return clamped(c.Header.Get("Last-Event-ID"), 0, 0, largestInteger)
 }
 
-func (a *API) handshakeFailed(w http.ResponseWriter, r *http.Request, err error) {
+func (a *API) handshakeFailed(w http.ResponseWriter, err error) {
 	failure := new(conn.HandshakeError)
 	if !errors.As(err, &failure) {
 		return // the connection is gone
 	}
-	for name, values := range failure.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), failure.Header)
 	refusal := fault.New(code.BadRequest, "%s", failure.Reason)
 	if failure.Status >= http.StatusInternalServerError {
 		refusal = fault.New(code.Unavailable, "%s", failure.Reason)
@@ -64,7 +63,7 @@ func (a *API) socket(c *call, w http.ResponseWriter) error {
 	}
 	stream, err := a.Keeper.UpgradeWebSocket(w, c.Request, wire.Subprotocol)
 	if err != nil {
-		a.handshakeFailed(w, c.Request, err)
+		a.handshakeFailed(w, err)
 		return nil
 	}
 	// The request's context ends with the handler; the connection lives on.
@@ -83,7 +82,7 @@ func (a *API) refuseStream(w http.ResponseWriter, r *http.Request, route Route, 
 	}
 	refusal := fault.From(err)
 	if failure := a.Keeper.Refuse(w, r, wire.Subprotocol, closeCode(refusal.Code), refusal.Message); failure != nil {
-		a.handshakeFailed(w, r, failure)
+		a.handshakeFailed(w, failure)
 	}
 	return code.Of(refusal.Code).Status
 }
@@ -176,7 +175,7 @@ func (u *upstream) handle(f *form) (any, error) {
 func (u *upstream) presence(f *form) (any, error) {
 	driving := f.flag("driving")
 	if driving == nil && len(f.problems.fields) == 0 {
-		f.bad("driving", "is required")
+		f.badf("driving", "is required")
 	}
 	if err := f.err(); err != nil {
 		return nil, err

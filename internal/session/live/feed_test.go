@@ -17,8 +17,9 @@ func history(t *rapid.T) []session.Commit {
 	state.SessionID = "s"
 	var commits []session.Commit
 	for range rapid.IntRange(1, 15).Draw(t, "commits") {
-		var events []session.Stored
-		for range rapid.IntRange(0, 3).Draw(t, "events") {
+		n := rapid.IntRange(0, 3).Draw(t, "events")
+		events := make([]session.Stored, 0, n)
+		for range n {
 			state.LastSeq++
 			events = append(events, session.Stored{Event: wire.Event{Seq: state.LastSeq}})
 		}

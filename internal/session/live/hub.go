@@ -20,6 +20,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ import (
 
 // Sink is the outbound side of a stream (conn.Stream).
 type Sink interface {
-	Send(*conn.Block)
+	Send(block *conn.Block)
 	SendLatest(key string, block *conn.Block)
 	Room(ctx context.Context) error
 	Close(c code.Close, reason string)
@@ -112,7 +113,7 @@ func (h *Hub) Stop(ctx context.Context) error {
 	select {
 	case <-stopped:
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("wait for the live feed: %w", ctx.Err())
 	}
 	return session.EndNode(ctx, h.DB, h.nodeID)
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,8 +56,8 @@ func (c *pageCache) add(p *page) {
 
 // after answers a page that holds the event behind seq.
 func (c *pageCache) after(seq int64) *page {
-	for i := len(c.pages) - 1; i >= 0; i-- {
-		if p := c.pages[i]; p.first <= seq+1 && seq < p.last {
+	for _, p := range slices.Backward(c.pages) {
+		if p.first <= seq+1 && seq < p.last {
 			return p
 		}
 	}

@@ -24,7 +24,7 @@ type Stream struct {
 	cancel context.CancelFunc
 
 	closed atomic.Bool
-	shown  atomic.Int32 // the rank of the role in the stream's row of presence
+	shown  atomic.Pointer[wire.Role] // in the stream's row of presence
 
 	// Guarded by feed.mu once the stream is live; before that only its own goroutine uses them.
 	seq    int64 // everything up to here was sent
@@ -66,7 +66,7 @@ func (s *Stream) start() {
 		s.fail("enter the session's presence", err)
 		return
 	}
-	s.shown.Store(int32(entry.standing.Role.Rank()))
+	s.shown.Store(&entry.standing.Role)
 	if !s.stands(entry.standing, entry.exists) {
 		return
 	}
@@ -90,7 +90,8 @@ func (s *Stream) stands(standing session.Standing, exists bool) bool {
 	case standing.Role == wire.RoleNone:
 		s.refuse(code.CloseNoAccess, "You no longer have access to this session.")
 	default:
-		if rank := int32(standing.Role.Rank()); s.shown.Swap(rank) != rank {
+		if role := standing.Role; role != s.role() {
+			s.shown.Store(&role)
 			s.feed.hub.roster.rewrite(s)
 		}
 		return true
@@ -100,12 +101,10 @@ func (s *Stream) stands(standing session.Standing, exists bool) bool {
 
 // role is the caller's as presence shows it.
 func (s *Stream) role() wire.Role {
-	for _, role := range []wire.Role{wire.RoleOwner, wire.RoleEditor} {
-		if int32(role.Rank()) == s.shown.Load() {
-			return role
-		}
+	if shown := s.shown.Load(); shown != nil {
+		return *shown
 	}
-	return wire.RoleViewer
+	return wire.RoleNone
 }
 
 const badKey = "The key, user or device is no longer valid."
@@ -169,7 +168,7 @@ func (s *Stream) send(p *page) {
 // version, at the moment committed, may be sent at now.
 func (s *Stream) stale(version int64, committed, now time.Time) bool {
 	until := s.access.Until
-	return s.access.Version < version || (until != nil && !(committed.Before(*until) && now.Before(*until)))
+	return s.access.Version < version || (until != nil && (!committed.Before(*until) || !now.Before(*until)))
 }
 
 // admit checks every stream whose access may have changed, and ends those that lost it.
