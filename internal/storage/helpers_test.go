@@ -4,13 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counters is a table of the tests; its rows are locked by key.
 var (

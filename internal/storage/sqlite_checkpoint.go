@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -55,7 +56,7 @@ func (c *checkpointer) wrote(pages int) {
 func (c *checkpointer) run() {
 	defer close(c.ended)
 	for range c.grown {
-		if _, _, err := c.conn.conn.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE); err != nil {
+		if _, _, err := c.conn.conn.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE); err != nil && !errors.Is(err, sqlite3.BUSY) {
 			c.log.Warn("checkpoint the write-ahead log", "error", err)
 		}
 	}
@@ -67,7 +68,7 @@ func (c *checkpointer) close() error {
 	<-c.ended
 	_, _, err := c.conn.conn.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
 	c.conn.close()
-	if err != nil {
+	if err != nil && !errors.Is(err, sqlite3.BUSY) { // another process does it, or will
 		return fmt.Errorf("checkpoint the write-ahead log: %w", err)
 	}
 	return nil
