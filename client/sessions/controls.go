@@ -100,8 +100,8 @@ func (e *Executor) drain(ctx context.Context, after *int64) error {
 			}
 			return err
 		}
-		if err == nil && !e.mark(control.ID) {
-			return context.Cause(e.run)
+		if err == nil && !e.mark(control.ID) { //nolint:contextcheck // a clean stop waits for the mark
+			return context.Cause(e.run) //nolint:wrapcheck // it is this package's own
 		}
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
-func identities(t testing.TB, n int) (made []sessions.Identity, recipients []string) {
+func identities(t *testing.T, n int) (made []sessions.Identity, recipients []string) {
+	t.Helper()
 	for range n {
 		identity, err := sessions.NewIdentity()
 		require.NoError(t, err)
@@ -95,7 +96,7 @@ func TestSealedSession(t *testing.T) {
 		executor := execute(t, client, sessions.ExecutorOptions{Recipients: recipients[:1]})
 		require.NoError(t, executor.Emit(t.Context(), wire.IncomingEvent{Kind: "assistant", Payload: json.RawMessage(`{"text":"whisper"}`)}))
 		require.NoError(t, executor.Stop(t.Context()))
-		f.control(wire.Control{ID: "c", Kind: wire.ControlSteer, Text: text("plain")})
+		f.control(wire.Control{ID: "c", Kind: wire.ControlSteer, Text: new("plain")})
 		require.Equal(t, "assistant", f.events[0].Kind)
 		require.NotContains(t, string(f.events[0].Payload), "whisper")
 

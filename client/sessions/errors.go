@@ -93,11 +93,8 @@ func (e *APIError) FieldErrors() wire.FieldErrors {
 
 // AsAPIError answers the refusal in err's chain, or nil.
 func AsAPIError(err error) *APIError {
-	var refused *APIError
-	if errors.As(err, &refused) {
-		return refused
-	}
-	return nil
+	refused, _ := errors.AsType[*APIError](err)
+	return refused
 }
 
 // IsCode reports whether err is a refusal with code c.

@@ -117,6 +117,7 @@ type Executor struct {
 	session string // server id
 	queue   *eventQueue
 	handled map[string]bool // open handoffs that were taken before the claim
+	//nolint:containedctx // it is the Executor's life, and handed out by Context
 	run     context.Context // ends with the right to execute; its cause says why
 	end     context.CancelCauseFunc
 	wake    chan struct{} // room for one: pending controls may be there
@@ -178,7 +179,7 @@ func newExecutor(c *Client, o ExecutorOptions) *Executor {
 		wake: make(chan struct{}, 1), beat: make(chan struct{}, 1),
 		stopped: make(chan struct{}), done: make(chan struct{}), handled: map[string]bool{},
 	}
-	e.run, e.end = context.WithCancelCause(context.Background())
+	e.run, e.end = context.WithCancelCause(context.Background()) // outlives Execute's context by a clean stop
 	return e
 }
 
@@ -215,11 +216,8 @@ func (e *Executor) Done() <-chan struct{} { return e.done }
 
 // Lost answers how the lease was lost, or nil. It is known before Done.
 func (e *Executor) Lost() *LeaseLostError {
-	var lost *LeaseLostError
-	if errors.As(context.Cause(e.run), &lost) {
-		return lost
-	}
-	return nil
+	lost, _ := errors.AsType[*LeaseLostError](context.Cause(e.run))
+	return lost
 }
 
 // Err answers, after Done, why the Executor ended: nil after a clean Stop, the context's error after
@@ -301,6 +299,8 @@ func (e *Executor) refused(doing string, err error) bool {
 }
 
 // supervise runs the loops, and ends them in order.
+//
+//nolint:contextcheck // the loops live as long as the run, which outlives ctx by a clean stop
 func (e *Executor) supervise(ctx context.Context, claimed time.Time) {
 	defer close(e.done)
 	steering, quit := context.WithCancel(e.run)

@@ -124,7 +124,7 @@ func TestEmit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
 			tries := 0
-			f.before = on("POST /events", func(w http.ResponseWriter, r *http.Request) bool {
+			f.before = on("POST /events", func(w http.ResponseWriter, _ *http.Request) bool {
 				switch tries++; tries {
 				case 1:
 					refuse(w, 500, "internal_error", "no")
@@ -212,7 +212,7 @@ func TestEmit(t *testing.T) {
 	t.Run("a refusal that cannot pass ends it", func(t *testing.T) {
 		t.Parallel()
 		f := newFake()
-		f.before = on("POST /events", func(w http.ResponseWriter, r *http.Request) bool {
+		f.before = on("POST /events", func(w http.ResponseWriter, _ *http.Request) bool {
 			refuse(w, 404, "not_found", "gone")
 			return true
 		})
@@ -441,10 +441,10 @@ func TestControls(t *testing.T) {
 			control := wire.Control{ID: fmt.Sprint("c", n), Kind: wire.ControlSend}
 			switch n % 3 {
 			case 0:
-				control.TargetDeviceID = text(other)
+				control.TargetDeviceID = new(other)
 				foreign++
 			case 1:
-				control.TargetDeviceID = text(strings.ToUpper(mine))
+				control.TargetDeviceID = new(strings.ToUpper(mine))
 				fallthrough
 			default:
 				want = append(want, control.ID)
@@ -582,9 +582,9 @@ func TestWoken(t *testing.T) {
 	t.Run("SS-CON-3 woken by a dispatch, it reads target=me before it claims", func(t *testing.T) {
 		t.Parallel()
 		f := newFake()
-		f.control(wire.Control{ID: "other", Kind: wire.ControlSend, TargetDeviceID: text(other)})
-		f.control(wire.Control{ID: "work", Kind: wire.ControlSend, TargetDeviceID: text(mine)})
-		f.control(wire.Control{ID: "look", Kind: wire.ControlSend, TargetDeviceID: text(mine), Mode: wire.ModeOpen})
+		f.control(wire.Control{ID: "other", Kind: wire.ControlSend, TargetDeviceID: new(other)})
+		f.control(wire.Control{ID: "work", Kind: wire.ControlSend, TargetDeviceID: new(mine)})
+		f.control(wire.Control{ID: "look", Kind: wire.ControlSend, TargetDeviceID: new(mine), Mode: wire.ModeOpen})
 		var got collector
 		executor := execute(t, f.over(t), sessions.ExecutorOptions{Woken: true, OnControl: got.take})
 		require.Eventually(t, func() bool { return f.pending() == 1 }, 10*time.Second, time.Millisecond)

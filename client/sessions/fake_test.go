@@ -52,7 +52,8 @@ type fake struct {
 func newFake() *fake { return &fake{known: map[string]int64{}, streams: map[chan string]bool{}} }
 
 // over answers a client of f over real sockets.
-func (f *fake) over(t testing.TB) *sessions.Client {
+func (f *fake) over(t *testing.T) *sessions.Client {
+	t.Helper()
 	server := httptest.NewServer(f)
 	client := newClient(t, sessions.Config{BaseURL: server.URL})
 	t.Cleanup(func() { client.Close(); server.CloseClientConnections(); server.Close() })
@@ -60,11 +61,13 @@ func (f *fake) over(t testing.TB) *sessions.Client {
 }
 
 // inMemory answers a client of f without sockets, for synctest.
-func (f *fake) inMemory(t testing.TB) *sessions.Client {
+func (f *fake) inMemory(t *testing.T) *sessions.Client {
+	t.Helper()
 	return newClient(t, sessions.Config{BaseURL: "http://fake.test", HTTP: &http.Client{Transport: memory{f}}})
 }
 
-func newClient(t testing.TB, c sessions.Config) *sessions.Client {
+func newClient(t *testing.T, c sessions.Config) *sessions.Client {
+	t.Helper()
 	c.Key = key
 	if c.Device.ID == "" {
 		c.Device = sessions.Device{ID: mine, Platform: wire.PlatformCLI, Name: "test"}
@@ -266,7 +269,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 	}()
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	w.WriteHeader(200)
+	w.WriteHeader(http.StatusOK)
 	ping := time.NewTicker(15 * time.Second)
 	defer ping.Stop()
 	for {
@@ -291,7 +294,7 @@ func (f *fake) publish(name, data string) {
 func (f *fake) kinds() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var kinds []string
+	kinds := make([]string, 0, len(f.events))
 	for _, event := range f.events {
 		kinds = append(kinds, event.Kind)
 	}
@@ -371,7 +374,7 @@ func (m memory) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer func() {
 			broken := recover() // http.ErrAbortHandler breaks the connection
 			answer.failed = broken != nil
-			answer.WriteHeader(200)
+			answer.WriteHeader(http.StatusOK)
 			if broken != nil {
 				writer.CloseWithError(io.ErrUnexpectedEOF)
 			}
@@ -423,7 +426,7 @@ func (w *memoryWriter) WriteHeader(status int) {
 }
 
 func (w *memoryWriter) Write(data []byte) (int, error) {
-	w.WriteHeader(200)
+	w.WriteHeader(http.StatusOK)
 	return w.pipe.Write(data)
 }
 

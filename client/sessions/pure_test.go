@@ -54,7 +54,7 @@ func TestTerm(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	o := ExecutorOptions{}.withDefaults()
-	at := func(after time.Duration) time.Time { return start.Add(after) }
+	at := start.Add
 	held := keptSince(start, o)
 	cases := []struct {
 		name  string
@@ -194,7 +194,7 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-1": 0, "x": 0, "99999": maxRetryAfter,
+		"": 0, "7": 7 * time.Second, "\t7": 7 * time.Second, "-1": 0, "x": 0, "99999": maxRetryAfter,
 		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
 	} {
 		require.Equal(t, want, parseRetryAfter(text, now), "%q", text)

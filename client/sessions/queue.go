@@ -62,9 +62,9 @@ func (q *eventQueue) await(ctx, run context.Context, ready func() bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("wait for the queue: %w", ctx.Err())
 		case <-run.Done():
-			return context.Cause(run)
+			return context.Cause(run) //nolint:wrapcheck // it is this package's own
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (q *eventQueue) take(run context.Context) []wire.IncomingEvent {
 	}
 	due := q.waiting[0].since.Add(q.options.BatchWait)
 	q.mu.Unlock()
-	waiting, cancel := context.WithDeadline(run, due)
+	waiting, cancel := context.WithDeadline(run, due) //nolint:contextcheck // run is the Executor's life
 	defer cancel()
 	err := q.await(waiting, run, func() bool {
 		return q.closed || q.urgent > q.stored || len(q.waiting) >= q.options.BatchEvents
@@ -182,8 +182,8 @@ func (q *eventQueue) left() int {
 // answers ErrStopped or why the Executor ended when the event cannot be stored any more, and another error for
 // an event that the server would refuse. nil means queued; Flush says when it is stored.
 func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
-	if err := e.run.Err(); err != nil {
-		return context.Cause(e.run)
+	if e.run.Err() != nil {
+		return context.Cause(e.run) //nolint:wrapcheck // as in await
 	}
 	event, err := e.prepare(event)
 	if err != nil {

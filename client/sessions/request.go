@@ -78,7 +78,7 @@ func (c *Client) attempt(ctx context.Context, made call) (Answer, error) {
 		c.trace(made.method, made.path, nil, started, err)
 		return Answer{}, err
 	}
-	defer response.Body.Close()
+	defer closeQuietly(response.Body)
 	answer, err := c.read(response)
 	c.trace(made.method, made.path, response, started, err)
 	if err != nil {
@@ -118,7 +118,7 @@ func encode(value any) ([]byte, error) {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode JSON: %w", err)
 	}
 	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
 }
@@ -156,9 +156,11 @@ func (c *Client) trace(method, path string, response *http.Response, started tim
 
 // bare takes the URL, and with it the query, out of an error of net/http.
 func bare(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, is := errors.AsType[*url.Error](err); is {
 		return wrapped.Err
 	}
 	return err
 }
+
+// closeQuietly closes what was only read: nothing can be lost any more.
+func closeQuietly(body io.Closer) { _ = body.Close() }

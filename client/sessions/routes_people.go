@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -35,7 +34,7 @@ func (p DevicePatch) MarshalJSON() ([]byte, error) {
 	if p.Capabilities != nil {
 		fields["capabilities"] = append([]string{}, *p.Capabilities...)
 	}
-	return json.Marshal(fields)
+	return encode(fields)
 }
 
 // PatchDevice changes one of the caller's devices.

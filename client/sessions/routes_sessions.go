@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -96,7 +95,7 @@ func (p SessionPatch) MarshalJSON() ([]byte, error) {
 	if p.Archived != nil {
 		fields["archived"] = *p.Archived
 	}
-	return json.Marshal(fields)
+	return encode(fields)
 }
 
 // PatchSession changes title or archived; for owners (SS-SES-5).

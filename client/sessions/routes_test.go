@@ -20,15 +20,14 @@ import (
 )
 
 // answering answers a client of a handler over real sockets.
-func answering(t testing.TB, config sessions.Config, handle http.HandlerFunc) *sessions.Client {
+func answering(t *testing.T, config sessions.Config, handle http.HandlerFunc) *sessions.Client {
+	t.Helper()
 	server := httptest.NewServer(handle)
 	config.BaseURL = server.URL
 	client := newClient(t, config)
 	t.Cleanup(func() { client.Close(); server.Close() })
 	return client
 }
-
-func text(s string) *string { return &s }
 
 func TestRoutes(t *testing.T) {
 	t.Parallel()
@@ -64,7 +63,7 @@ func TestRoutes(t *testing.T) {
 			}},
 		{want: "PATCH /v1/sessions/s", body: `{"title":"t"}`, answer: `{"id":"s"}`,
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
-				return c.PatchSession(ctx, "s", sessions.SessionPatch{Title: text("t")})
+				return c.PatchSession(ctx, "s", sessions.SessionPatch{Title: new("t")})
 			}},
 		{want: "DELETE /v1/sessions/s", answer: `{"deleted":true,"id":"s"}`,
 			call:  func(ctx context.Context, c *sessions.Client) (any, error) { return c.DeleteSession(ctx, "s") },
@@ -91,7 +90,7 @@ func TestRoutes(t *testing.T) {
 			}, check: func(t *testing.T, got any) { require.Equal(t, "c", got.([]wire.Control)[0].ID) }},
 		{want: "POST /v1/sessions/s/control", body: `{"id":"c","kind":"send","text":"hi"}`, status: 202, answer: `{"accepted":true,"seq":3,"duplicate":false}`,
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
-				return c.SendControl(ctx, "s", wire.IncomingControl{ID: "c", Kind: wire.ControlSend, Text: text("hi")})
+				return c.SendControl(ctx, "s", wire.IncomingControl{ID: "c", Kind: wire.ControlSend, Text: new("hi")})
 			}, check: func(t *testing.T, got any) { require.EqualValues(t, 3, got.(wire.ControlReceipt).Seq) }},
 		{want: "POST /v1/sessions/s/control/control:%2Fx/applied", answer: `{"id":"x","applied":true}`,
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
@@ -100,7 +99,7 @@ func TestRoutes(t *testing.T) {
 		{want: "POST /v1/sessions/s/dispatch", body: `{"device_id":"d","mode":"open","control_id":"c"}`, status: 202,
 			answer: `{"control_id":"c","queued":true,"pushed":false,"push_reason":"no_token"}`,
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
-				return c.Dispatch(ctx, "s", wire.Dispatch{DeviceID: "d", Mode: wire.ModeOpen, ControlID: text("c")})
+				return c.Dispatch(ctx, "s", wire.Dispatch{DeviceID: "d", Mode: wire.ModeOpen, ControlID: new("c")})
 			}, check: func(t *testing.T, got any) { require.Equal(t, wire.PushNoToken, got.(wire.DispatchReceipt).PushReason) }},
 		{want: "GET /v1/devices/me/dispatch?limit=4&wait=30", answer: `{"device_id":"d","sessions":[{"id":"s","controls":[{"id":"c"}]}]}`,
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
@@ -160,7 +159,7 @@ func TestRoutes(t *testing.T) {
 			client := answering(t, sessions.Config{}, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
 				if err != nil || r.Method+" "+r.URL.RequestURI() != c.want || string(body) != c.body ||
-					r.Header.Get("Authorization") != "Bearer "+key || r.Header.Get("x-codai-device") != mine {
+					r.Header.Get("Authorization") != "Bearer "+key || r.Header.Get(wire.HeaderDevice) != mine {
 					refuse(w, 400, "bad_request", r.Method+" "+r.URL.RequestURI()+" "+string(body))
 					return
 				}
@@ -179,14 +178,14 @@ func TestRoutes(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	client := answering(t, sessions.Config{Attempts: 1}, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("x-codai-trace-id", "trace-1")
+		w.Header().Set(wire.HeaderTrace, "trace-1")
 		if r.Method == http.MethodPut {
 			w.Header().Set("Retry-After", "3")
-			w.WriteHeader(502)
+			w.WriteHeader(http.StatusBadGateway)
 			_, _ = io.WriteString(w, "<html>secret proxy page")
 			return
 		}
-		w.WriteHeader(409)
+		w.WriteHeader(http.StatusConflict)
 		_, _ = io.WriteString(w, `{"error":{"message":"Held. (holder_device_id=`+other+`)","type":"invalid_request_error","code":"lease_held"}}`)
 	})
 	_, err := client.ClaimLease(t.Context(), "s", sessions.Claim{})
@@ -247,7 +246,7 @@ func TestIdempotentRetry(t *testing.T) {
 			}
 			reply(w, 202, wire.DispatchReceipt{ControlID: *dispatch.ControlID, Queued: true, PushReason: wire.PushNetworkError})
 		})
-		receipt, err := client.Dispatch(t.Context(), "s", wire.Dispatch{DeviceID: other, Text: text("go")})
+		receipt, err := client.Dispatch(t.Context(), "s", wire.Dispatch{DeviceID: other, Text: new("go")})
 		require.NoError(t, err)
 		require.True(t, receipt.Queued)
 		require.False(t, receipt.Pushed)
@@ -342,11 +341,11 @@ func TestKeyStaysHome(t *testing.T) {
 		var traced []sessions.RequestTrace
 		config := sessions.Config{Attempts: 1, ShareToken: "share-secret", Trace: func(r sessions.RequestTrace) { traced = append(traced, r) }}
 		client := answering(t, config, func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.String(), key) || r.Header.Get("x-codai-share-token") != "share-secret" {
+			if strings.Contains(r.URL.String(), key) || r.Header.Get(wire.HeaderShareToken) != "share-secret" {
 				refuse(w, 400, "bad_request", "key in the URL, or no share token")
 				return
 			}
-			w.Header().Set("x-codai-trace-id", "t1")
+			w.Header().Set(wire.HeaderTrace, "t1")
 			panic(http.ErrAbortHandler)
 		})
 		_, err := client.GetSession(t.Context(), "s")

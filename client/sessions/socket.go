@@ -29,7 +29,7 @@ var errNoSocket = errors.New("WebSocket brought no answer")
 // socket is one open WebSocket. Frames are read by the viewer's goroutine; any goroutine may ask.
 type socket struct {
 	viewer *Viewer
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // the connection's own life: who asks has another
 	conn   *websocket.Conn
 	watch  *watchdog
 	limit  int64
@@ -67,7 +67,7 @@ func (v *Viewer) openSocket(ctx context.Context, watch *watchdog, at string, aft
 	}
 	conn.SetReadLimit(s.limit)
 	s.conn = conn
-	v.attach(s)
+	v.attach(s) //nolint:contextcheck // what it writes is bounded by the connection
 	return s, nil
 }
 
@@ -76,10 +76,10 @@ func dialRefusal(response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols || response.Body == nil {
 		return bare(err)
 	}
-	defer response.Body.Close()
+	defer closeQuietly(response.Body)
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if readErr != nil {
-		return readErr
+		return fmt.Errorf("read answer: %w", readErr)
 	}
 	return refusal(response, body)
 }
@@ -153,17 +153,20 @@ func (s *socket) read() ([]byte, error) {
 	defer s.watch.rest()
 	_, reader, err := s.conn.Reader(s.ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("await frame: %w", err)
 	}
-	return io.ReadAll(watchedReader{reader, s.watch})
+	data, err := io.ReadAll(watchedReader{reader, s.watch})
+	if err != nil {
+		return nil, fmt.Errorf("read frame: %w", err)
+	}
+	return data, nil
 }
 
 func (s *socket) ended(err error) error {
 	if errors.Is(err, websocket.ErrMessageTooBig) {
 		return fmt.Errorf("read WebSocket: %w", ErrFrameTooLarge)
 	}
-	var closed websocket.CloseError
-	if errors.As(err, &closed) {
+	if closed, is := errors.AsType[websocket.CloseError](err); is {
 		return &ClosedError{Code: code.Close(closed.Code), Reason: closed.Reason}
 	}
 	return fmt.Errorf("read WebSocket: %w", err)
@@ -201,7 +204,7 @@ func (s *socket) ask(ctx context.Context, message func(ref string) any) (json.Ra
 	s.asked[ref] = waiting
 	s.mu.Unlock()
 	defer s.forget(ref)
-	if err := s.write(message(ref)); err != nil {
+	if err := s.write(message(ref)); err != nil { //nolint:contextcheck // half a write would end the connection
 		return nil, err
 	}
 	timer := time.NewTimer(socketAskTimeout)
@@ -214,7 +217,7 @@ func (s *socket) ask(ctx context.Context, message func(ref string) any) (json.Ra
 	case <-s.ctx.Done():
 		return nil, errNoSocket
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("wait for ack: %w", ctx.Err())
 	}
 }
 

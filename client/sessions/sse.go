@@ -24,7 +24,7 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	request.Header.Set("Accept", "text/event-stream")
 	request.Header.Set("Accept-Encoding", "identity") // a compressor in between would hold frames back
 	started := time.Now()
-	response, err := v.client.stream.Do(request)
+	response, err := v.client.stream.Do(request) //nolint:bodyclose // the source closes it
 	if err != nil {
 		err = fmt.Errorf("open stream: %w", bare(err))
 		v.client.trace(http.MethodGet, at, nil, started, err)
@@ -33,7 +33,7 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	err = acceptStream(response)
 	v.client.trace(http.MethodGet, at, response, started, err)
 	if err != nil {
-		response.Body.Close()
+		closeQuietly(response.Body)
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	body := watchedReader{response.Body, watch}
@@ -64,7 +64,7 @@ type watchedReader struct {
 func (w watchedReader) Read(into []byte) (int, error) {
 	w.watch.arm()
 	defer w.watch.rest()
-	return w.Reader.Read(into)
+	return w.Reader.Read(into) //nolint:wrapcheck // a Reader's io.EOF must stay bare
 }
 
 type eventStream struct {
@@ -83,7 +83,7 @@ func (s *eventStream) next() (string, []byte, error) {
 	return name, data, nil
 }
 
-func (s *eventStream) close() { s.body.Close() }
+func (s *eventStream) close() { closeQuietly(s.body) }
 
 // parser reads text/event-stream (HTML Living Standard, section 9.2.6). Lines end with LF, CR or CR LF; comments,
 // ids, retry and unknown fields are skipped; an event that the end of the stream cuts off is dropped.
@@ -180,11 +180,11 @@ func (p *parser) readLine() ([]byte, error) {
 func (p *parser) buffered() ([]byte, error) {
 	for {
 		if _, err := p.reader.Peek(1); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("await bytes: %w", err)
 		}
 		chunk, err := p.reader.Peek(p.reader.Buffered())
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read bytes: %w", err)
 		}
 		if p.afterC {
 			p.afterC = false

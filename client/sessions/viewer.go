@@ -192,7 +192,7 @@ func (r *viewing) ending(ctx context.Context, err error) error {
 	case errors.As(err, &consumer):
 		return consumer.error
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return ctx.Err() //nolint:wrapcheck // promised as it is
 	case errors.Is(err, ErrEmptyReference), errors.Is(err, errNotSent), errors.Is(err, ErrForeignRedirect):
 		return err
 	case errors.As(err, &closed) && closed.final():
@@ -213,11 +213,11 @@ func (r *viewing) pause(ctx context.Context, reason error) error {
 		return nil // the reset was told; the next connection starts at 0 at once
 	}
 	wait := r.backoff.next(retryAfter(reason))
-	if err := r.hand(ConnectionFrame{State: Lost, RetryIn: wait, Err: reason}); err != nil {
-		return err.(consumerError).error
+	if err := r.take(ConnectionFrame{State: Lost, RetryIn: wait, Err: reason}); err != nil {
+		return err
 	}
 	if !sleep(ctx, wait) {
-		return ctx.Err()
+		return ctx.Err() //nolint:wrapcheck // promised as it is
 	}
 	return nil
 }

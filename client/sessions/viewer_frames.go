@@ -87,6 +87,7 @@ func (r *viewing) event(data []byte) error {
 		r.viewer.stats.holes.Add(1)
 		r.position = r.position.struck()
 		return fmt.Errorf("got event %d after event %d", frame.Seq, r.position.last)
+	case deliver:
 	}
 	r.viewer.opener.open(&frame)
 	if err := r.hand(frame); err != nil {

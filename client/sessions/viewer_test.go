@@ -28,13 +28,14 @@ type link struct {
 	after  int64
 	send   func(name, fields string) // fields: JSON without braces
 	socket *websocket.Conn           // nil over SSE
-	ctx    context.Context
-	stay   func() // until the client leaves
+	ctx    context.Context           //nolint:containedctx // the connection's
+	stay   func()                    // until the client leaves
 	close  func(code code.Close)
 }
 
 // scripted serves streams that behave as play says; status refuses a connection when it is not 0.
-func scripted(t testing.TB, status func(number int) int, play func(link)) *sessions.Client {
+func scripted(t *testing.T, status func(number int) int, play func(link)) *sessions.Client {
+	t.Helper()
 	var count atomic.Int64
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		number := int(count.Add(1))
@@ -58,7 +59,7 @@ func scripted(t testing.TB, status func(number int) int, play func(link)) *sessi
 
 func playStream(w http.ResponseWriter, r *http.Request, at link, play func(link)) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	w.WriteHeader(200)
+	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	at.ctx = r.Context()
 	at.send = func(name, fields string) {
@@ -289,7 +290,7 @@ func TestViewerTime(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			client := streaming(t, func(number int, w http.ResponseWriter, r *http.Request) {
+			client := streaming(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 				for range 4 {
 					_, _ = io.WriteString(w, ": ping 1\n\n")
 					<-time.After(40 * time.Second)
@@ -309,7 +310,7 @@ func TestViewerTime(t *testing.T) {
 	t.Run("a slow consumer is no silence", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			client := streaming(t, func(number int, w http.ResponseWriter, r *http.Request) {
+			client := streaming(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, sse("event", `{`+event(1)+`}`)+sse("event", `{`+event(2)+`}`))
 				<-r.Context().Done()
 			})
@@ -328,15 +329,15 @@ func TestViewerTime(t *testing.T) {
 	t.Run("waits grow to 15 s, honour Retry-After, and start anew after a healthy time", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			client := streaming(t, func(number int, w http.ResponseWriter, r *http.Request) {
-				switch {
-				case number == 9:
+			client := streaming(t, func(number int, w http.ResponseWriter, _ *http.Request) {
+				switch number {
+				case 9:
 					<-time.After(6 * time.Second)
-				case number == 11:
+				case 11:
 					w.Header().Set("Retry-After", "120")
-					w.WriteHeader(503)
+					w.WriteHeader(http.StatusServiceUnavailable)
 				default:
-					w.WriteHeader(502)
+					w.WriteHeader(http.StatusBadGateway)
 				}
 			})
 			var waits []time.Duration
@@ -370,7 +371,7 @@ func TestViewerTime(t *testing.T) {
 		t.Run("SS-STR-2 "+name+" ends it after a few attempts", func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := streaming(t, func(number int, w http.ResponseWriter, r *http.Request) {
+				client := streaming(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 					_, _ = io.WriteString(w, frame)
 					<-r.Context().Done()
 				})
@@ -421,7 +422,7 @@ func TestViewerUp(t *testing.T) {
 		require.True(t, sessions.IsCode(err, code.LeaseHeld))
 		require.Equal(t, "h", sessions.AsAPIError(err).HolderDeviceID())
 		require.Equal(t, 409, sessions.AsAPIError(err).Status)
-		receipt, err := viewer.AppendEvents(t.Context(), sessions.Append{Events: []wire.IncomingEvent{{Kind: "k", ClientEventID: text("e")}}})
+		receipt, err := viewer.AppendEvents(t.Context(), sessions.Append{Events: []wire.IncomingEvent{{Kind: "k", ClientEventID: new("e")}}})
 		require.NoError(t, err)
 		require.Equal(t, 1, receipt.Accepted)
 		cancel()

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 )
 
 // The types of content that are known.
@@ -68,7 +69,12 @@ func (c Content) Text() string {
 }
 
 // MarshalJSON writes the object as it is.
-func (c Content) MarshalJSON() ([]byte, error) { return c.Raw.MarshalJSON() }
+func (c Content) MarshalJSON() ([]byte, error) {
+	if c.Raw == nil {
+		return []byte("null"), nil
+	}
+	return c.Raw, nil
+}
 
 // UnmarshalJSON keeps the object and reads its type.
 func (c *Content) UnmarshalJSON(data []byte) error {
@@ -76,7 +82,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return err
+		return fmt.Errorf("read type of content: %w", err)
 	}
 	c.Type, c.Raw = head.Type, bytes.Clone(data)
 	return nil

@@ -32,6 +32,9 @@ type TurnStart struct {
 	ControlID string `json:"control_id,omitempty"`
 }
 
+// Kind answers "turn_start".
+func (TurnStart) Kind() string { return KindTurnStart }
+
 // TurnStatus is how a turn ended.
 type TurnStatus string
 
@@ -48,25 +51,40 @@ type TurnEnd struct {
 	Reason string     `json:"reason,omitempty"`
 }
 
+// Kind answers "turn_end".
+func (TurnEnd) Kind() string { return KindTurnEnd }
+
 // StepStart opens a step of a turn; steps count from 1.
 type StepStart struct {
 	Step int `json:"step"`
 }
+
+// Kind answers "step_start".
+func (StepStart) Kind() string { return KindStepStart }
 
 // ReqStart says that a model was asked.
 type ReqStart struct {
 	Model string `json:"model,omitempty"`
 }
 
+// Kind answers "req_start".
+func (ReqStart) Kind() string { return KindReqStart }
+
 // LocalGen says that a model on the device generates.
 type LocalGen struct {
 	Model string `json:"model,omitempty"`
 }
 
+// Kind answers "local_gen".
+func (LocalGen) Kind() string { return KindLocalGen }
+
 // User is what a person said.
 type User struct {
 	Text string `json:"text"`
 }
+
+// Kind answers "user".
+func (User) Kind() string { return KindUser }
 
 // Assistant is a piece of what the agent says or, with Thought, thinks. Pieces append; Final closes them.
 type Assistant struct {
@@ -74,6 +92,9 @@ type Assistant struct {
 	Thought bool   `json:"thought,omitempty"`
 	Final   bool   `json:"final"`
 }
+
+// Kind answers "assistant".
+func (Assistant) Kind() string { return KindAssistant }
 
 // ToolStart announces a tool call, before its arguments are complete.
 type ToolStart struct {
@@ -83,12 +104,18 @@ type ToolStart struct {
 	ToolKind   string `json:"tool_kind,omitempty"`
 }
 
+// Kind answers "tool_start".
+func (ToolStart) Kind() string { return KindToolStart }
+
 // ToolCall is a tool call with its arguments, which may be any JSON.
 type ToolCall struct {
 	ToolCallID string          `json:"tool_call_id"`
 	Name       string          `json:"name"`
 	Args       json.RawMessage `json:"args"`
 }
+
+// Kind answers "tool_call".
+func (ToolCall) Kind() string { return KindToolCall }
 
 // ToolStatus is how a tool call ended.
 type ToolStatus string
@@ -107,6 +134,9 @@ type ToolResult struct {
 	Content    []Content  `json:"content"`
 	Truncated  bool       `json:"truncated,omitempty"`
 }
+
+// Kind answers "tool_result".
+func (ToolResult) Kind() string { return KindToolResult }
 
 // AskKind is what a question is about.
 type AskKind string
@@ -146,6 +176,9 @@ type Ask struct {
 	Options    []Option `json:"options"`
 }
 
+// Kind answers "ask".
+func (Ask) Kind() string { return KindAsk }
+
 // AskOutcome is how a question was settled.
 type AskOutcome string
 
@@ -168,6 +201,9 @@ type AskResolved struct {
 	Reason     string     `json:"reason,omitempty"`
 }
 
+// Kind answers "ask_resolved".
+func (AskResolved) Kind() string { return KindAskResolved }
+
 // ControlOutcome is what became of a control.
 type ControlOutcome string
 
@@ -187,15 +223,24 @@ type ControlResult struct {
 	BlockedByAskID string         `json:"blocked_by_ask_id,omitempty"`
 }
 
+// Kind answers "control_result".
+func (ControlResult) Kind() string { return KindControlResult }
+
 // WaitUser says that the agent waits for a person.
 type WaitUser struct {
 	AskID string `json:"ask_id,omitempty"`
 }
 
+// Kind answers "wait_user".
+func (WaitUser) Kind() string { return KindWaitUser }
+
 // ScreenWait says that the agent waits for the device's screen, and its place in the queue.
 type ScreenWait struct {
 	Position int `json:"position"`
 }
+
+// Kind answers "screen_wait".
+func (ScreenWait) Kind() string { return KindScreenWait }
 
 // State is whether a turn goes on.
 type State string
@@ -211,6 +256,9 @@ type RunState struct {
 	State State `json:"state"`
 }
 
+// Kind answers "run_state".
+func (RunState) Kind() string { return KindRunState }
+
 // MaxTodos is the most items of Todos.
 const MaxTodos = 50
 
@@ -224,7 +272,7 @@ const (
 	TodoCompleted  TodoStatus = "completed"
 )
 
-// Todo is one item of an agent's list.
+// A Todo is one item of an agent's list.
 type Todo struct {
 	ID     string     `json:"id"`
 	Title  string     `json:"title"`
@@ -248,6 +296,9 @@ type Todos struct {
 	Done       int         `json:"done"`
 	Total      int         `json:"total"`
 }
+
+// Kind answers "todos".
+func (Todos) Kind() string { return KindTodos }
 
 // NewTodos makes a list from a tool call, or from a person when toolCallID is "". It keeps the first 50 items;
 // done and total count what is kept.
@@ -273,6 +324,9 @@ type Usage struct {
 	CostMicroUSD     *int64 `json:"cost_micro_usd,omitempty"` // millionths of a US dollar
 }
 
+// Kind answers "usage".
+func (Usage) Kind() string { return KindUsage }
+
 // Budget is which limit of time ran out.
 type Budget string
 
@@ -289,30 +343,14 @@ type Deadline struct {
 	MS     int64  `json:"ms"`
 }
 
+// Kind answers "deadline".
+func (Deadline) Kind() string { return KindDeadline }
+
 // Failure says that something went wrong; its kind is "error".
 type Failure struct {
 	Message string `json:"message"`
 	Code    string `json:"code,omitempty"`
 }
 
-// Kind answers the event kind that carries it, here and below.
-func (TurnStart) Kind() string     { return KindTurnStart }
-func (TurnEnd) Kind() string       { return KindTurnEnd }
-func (StepStart) Kind() string     { return KindStepStart }
-func (ReqStart) Kind() string      { return KindReqStart }
-func (LocalGen) Kind() string      { return KindLocalGen }
-func (User) Kind() string          { return KindUser }
-func (Assistant) Kind() string     { return KindAssistant }
-func (ToolStart) Kind() string     { return KindToolStart }
-func (ToolCall) Kind() string      { return KindToolCall }
-func (ToolResult) Kind() string    { return KindToolResult }
-func (Ask) Kind() string           { return KindAsk }
-func (AskResolved) Kind() string   { return KindAskResolved }
-func (ControlResult) Kind() string { return KindControlResult }
-func (WaitUser) Kind() string      { return KindWaitUser }
-func (ScreenWait) Kind() string    { return KindScreenWait }
-func (RunState) Kind() string      { return KindRunState }
-func (Todos) Kind() string         { return KindTodos }
-func (Usage) Kind() string         { return KindUsage }
-func (Deadline) Kind() string      { return KindDeadline }
-func (Failure) Kind() string       { return KindError }
+// Kind answers "error".
+func (Failure) Kind() string { return KindError }

@@ -51,7 +51,7 @@ func encode(payload Payload) (json.RawMessage, error) {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(payload); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode JSON: %w", err)
 	}
 	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
 }
@@ -104,7 +104,7 @@ func Read(event wire.Event) (Payload, error) {
 func read[P Payload](raw json.RawMessage) (Payload, error) {
 	var payload P
 	if err := json.Unmarshal(raw, &payload); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	return payload, nil
 }

@@ -11,8 +11,6 @@ import (
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
-func number(n int64) *int64 { return &n }
-
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	old, code := "a<b", 1
@@ -46,7 +44,7 @@ func TestPayloads(t *testing.T) {
 		{trace.NewTodos([]trace.Todo{{ID: "1", Title: "t", Status: trace.TodoCompleted}}, "7"), "todos",
 			`{"items":[{"id":"1","title":"t","status":"completed"}],"source":"tool","tool_call_id":"7","done":1,"total":1}`},
 		{trace.NewTodos(nil, ""), "todos", `{"items":[],"source":"user","done":0,"total":0}`},
-		{trace.Usage{PromptTokens: 1, CompletionTokens: 2, CachedTokens: number(0), CostMicroUSD: number(4)}, "usage",
+		{trace.Usage{PromptTokens: 1, CompletionTokens: 2, CachedTokens: new(int64(0)), CostMicroUSD: new(int64(4))}, "usage",
 			`{"prompt_tokens":1,"completion_tokens":2,"cached_tokens":0,"cost_micro_usd":4}`},
 		{trace.Deadline{Budget: trace.BudgetTool, MS: 5}, "deadline", `{"budget":"tool","ms":5}`},
 		{trace.Failure{Message: "m", Code: "c"}, "error", `{"message":"m","code":"c"}`},
@@ -89,7 +87,7 @@ func TestRead(t *testing.T) {
 		require.NoError(t, err)
 		result := payload.(trace.ToolResult)
 		require.Equal(t, "sculpture", result.Content[0].Type)
-		require.Equal(t, `{"type":"sculpture","n":1e400}`, string(result.Content[0].Raw))
+		require.Equal(t, []byte(`{"type":"sculpture","n":1e400}`), []byte(result.Content[0].Raw))
 		require.Empty(t, result.Content[0].Text())
 		require.Equal(t, "x", result.Content[1].Text())
 	})
@@ -120,7 +118,6 @@ func TestResolve(t *testing.T) {
 	always := []trace.Option{{ID: "c", Label: "", Kind: trace.Choice}, {ID: "ra", Kind: trace.RejectAlways}, {ID: "aa", Kind: trace.AllowAlways}}
 	selected := func(id string) trace.AskResolved { return trace.AskResolved{Outcome: trace.AskSelected, OptionID: id} }
 	free := func(text string) trace.AskResolved { return trace.AskResolved{Outcome: trace.AskText, Text: text} }
-	text := func(s string) *string { return &s }
 	ask := "ask"
 	cases := []struct {
 		name    string
@@ -136,12 +133,12 @@ func TestResolve(t *testing.T) {
 		{"deny takes the first reject_once", full, wire.ControlDeny, nil, &ask, selected("r1"), nil},
 		{"deny else takes the first reject", always, wire.ControlDeny, nil, &ask, selected("ra"), nil},
 		{"approve without an allow", nil, wire.ControlApprove, nil, &ask, trace.AskResolved{}, trace.ErrNoOption},
-		{"answer by id, before a label", full, wire.ControlAnswer, text("a1"), &ask, selected("a1"), nil},
-		{"answer by label", full, wire.ControlAnswer, text("Never"), &ask, selected("ra"), nil},
-		{"answer as free text", full, wire.ControlAnswer, text("maybe"), &ask, free("maybe"), nil},
+		{"answer by id, before a label", full, wire.ControlAnswer, new("a1"), &ask, selected("a1"), nil},
+		{"answer by label", full, wire.ControlAnswer, new("Never"), &ask, selected("ra"), nil},
+		{"answer as free text", full, wire.ControlAnswer, new("maybe"), &ask, free("maybe"), nil},
 		{"empty answer is no label", always, wire.ControlAnswer, nil, &ask, free(""), nil},
-		{"another question", full, wire.ControlApprove, nil, text("b"), trace.AskResolved{}, trace.ErrOtherAsk},
-		{"no answer", full, wire.ControlSteer, text("x"), &ask, trace.AskResolved{}, trace.ErrNoAnswer},
+		{"another question", full, wire.ControlApprove, nil, new("b"), trace.AskResolved{}, trace.ErrOtherAsk},
+		{"no answer", full, wire.ControlSteer, new("x"), &ask, trace.AskResolved{}, trace.ErrNoAnswer},
 	}
 	for _, c := range cases {
 		t.Run("SS-TRC-1 "+c.name, func(t *testing.T) {
