@@ -116,7 +116,7 @@ func object(detail any) (string, error) {
 	}
 	encoded, err := json.Marshal(detail)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("write JSON: %w", err)
 	}
 	if encoded[0] != '{' {
 		return "", fmt.Errorf("%T is not a JSON object", detail)

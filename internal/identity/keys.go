@@ -131,7 +131,7 @@ func (s *Service) lookUpKey(ctx context.Context, hash keyHash, familiar bool) (k
 		s.remember(hash, answer)
 		return answer, nil
 	})
-	return result.(keyAnswer), err
+	return result.(keyAnswer), err //nolint:wrapcheck // it is the function's own
 }
 
 func (s *Service) readKey(ctx context.Context, hash keyHash) (Principal, bool, error) {

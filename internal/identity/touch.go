@@ -70,7 +70,7 @@ func (s *Service) Touch(ctx context.Context, p Principal, d Device) error {
 		})
 		return nil, nil
 	})
-	return err
+	return err //nolint:wrapcheck // it is the function's own
 }
 
 func (s *Service) cachedDevice(id string) (deviceSeen, bool) {

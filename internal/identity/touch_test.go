@@ -206,14 +206,14 @@ func TestPushTokenUpsert(t *testing.T) {
 			require.Equal(t, "second-token", w.token(t, d.ID))
 		})
 		t.Run("SS-DSP-3 clearing leaves a token that was renewed", func(t *testing.T) {
-			clear := func(token string) {
+			clearIf := func(token string) {
 				require.NoError(t, db.DB.Write(t.Context(), nil, func(tx storage.Tx) error {
 					return identity.ClearPushToken(tx, d.ID, token)
 				}))
 			}
-			clear("first-token")
+			clearIf("first-token")
 			require.Equal(t, "second-token", w.token(t, d.ID))
-			clear("second-token")
+			clearIf("second-token")
 			require.Empty(t, w.token(t, d.ID))
 		})
 	})

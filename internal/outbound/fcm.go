@@ -164,7 +164,7 @@ type carrier struct {
 func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(request.WithContext(c.ctx))
 	c.failed = err != nil
-	return response, err
+	return response, err //nolint:wrapcheck // a carrier adds nothing
 }
 
 // reason answers why no access token could be had.

@@ -1,6 +1,9 @@
 package outbound
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // The parts of a message (FCM HTTP v1, projects.messages).
 type (
@@ -28,7 +31,7 @@ type (
 // encodeMessage writes a message with data only. Apple takes what shows nothing as a background
 // push, whose highest priority is 5.
 func encodeMessage(token string, data map[string]string) ([]byte, error) {
-	return json.Marshal(envelope{message{
+	encoded, err := json.Marshal(envelope{message{
 		Token: token, Data: data,
 		Android: android{Priority: "HIGH"},
 		APNS: apns{
@@ -36,4 +39,8 @@ func encodeMessage(token string, data map[string]string) ([]byte, error) {
 			Payload: apnsPayload{APS: map[string]int{"content-available": 1}},
 		},
 	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode message: %w", err)
+	}
+	return encoded, nil
 }

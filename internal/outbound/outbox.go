@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/identity"
@@ -246,14 +245,12 @@ func (o *Outbox) round(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var group errgroup.Group
+	var pushes sync.WaitGroup
 	for _, p := range claimed {
-		group.Go(func() error {
-			o.deliver(ctx, p)
-			return nil
-		})
+		pushes.Go(func() { o.deliver(ctx, p) })
 	}
-	return len(due) == batchSize, group.Wait()
+	pushes.Wait()
+	return len(due) == batchSize, nil
 }
 
 // due reads, without claiming, what nobody has claimed; an idle outbox costs this one read.

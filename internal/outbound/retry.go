@@ -48,8 +48,7 @@ func after(attempts int64, age time.Duration, result Result) step {
 // transient reports whether another attempt may end better: the network, the credentials, a push
 // service that is overloaded or broken.
 func transient(reason wire.PushReason) bool {
-	switch reason {
-	case wire.PushNetworkError, wire.PushAuthFailed:
+	if reason == wire.PushNetworkError || reason == wire.PushAuthFailed {
 		return true
 	}
 	text, isStatus := strings.CutPrefix(string(reason), statusPrefix)

@@ -121,7 +121,7 @@ func (p *Postgres) hear(ctx context.Context, conn *pgx.Conn) error {
 				return err
 			}
 		default:
-			return err
+			return fmt.Errorf("wait for notification: %w", err)
 		}
 	}
 }
@@ -135,7 +135,10 @@ func (p *Postgres) take(payload string) {
 func (p *Postgres) ping(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return conn.Ping(ctx)
+	if err := conn.Ping(ctx); err != nil {
+		return fmt.Errorf("ask whether the server lives: %w", err)
+	}
+	return nil
 }
 
 // send flushes what is pending, again and again, until ctx ends; then once more.
@@ -188,8 +191,9 @@ func (p *Postgres) flush(ctx context.Context, conn *pgx.Conn) error {
 		channel, encodePayloads(p.node, wakes))
 	if err != nil {
 		p.collect(wakes)
+		return fmt.Errorf("notify: %w", err)
 	}
-	return err
+	return nil
 }
 
 // retry connects until it succeeds, with growing, jittered pauses; nil when ctx ended first.
@@ -235,9 +239,7 @@ func (p *Postgres) connect(ctx context.Context, name string, settings map[string
 		return strings.HasPrefix(setting, "pool_") // for pools; a single connection does not know them
 	})
 	config.RuntimeParams["application_name"] = name
-	for setting, value := range settings {
-		config.RuntimeParams[setting] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, config)
