@@ -86,7 +86,7 @@ func (db *database) Read(ctx context.Context, fn func(Tx) error) error {
 			return fmt.Errorf("read from database: %w", ctx.Err())
 		}
 		verdict := diagnose(db.engine, err)
-		if verdict == final {
+		if verdict == final || verdict == blocked {
 			return revealed(err)
 		}
 		if attempt == readAttempts || !wait.pause(ctx, deadline.C) {

@@ -73,6 +73,8 @@ const (
 	final diagnosis = iota
 	// repeatable: the transaction lost against another one (deadlock, serialization, busy).
 	repeatable
+	// blocked: a row stays locked by somebody else.
+	blocked
 	// lost: the connection is gone or cannot be made now.
 	lost
 )

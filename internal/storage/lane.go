@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/wire/code"
 )
 
 // maxWaiting bounds the writes that wait for a lane. Past it Write blocks until there is room or its
@@ -152,23 +154,52 @@ func (l *lane) serve(batch []*write) {
 		return
 	}
 	if len(batch) == 1 {
-		batch[0].reply(revealed(err))
+		batch[0].reply(l.shown(err))
 		return
 	}
 	l.singly(batch)
 }
 
+// singly runs each function in a transaction of its own. A row that stays blocked costs one time-out,
+// not one for each write that wants it.
 func (l *lane) singly(batch []*write) {
+	blockers := make(map[Key]error)
 	for i, w := range batch {
-		err := l.repeat([]*write{w})
-		if err != nil && diagnose(l.engine, err) == lost {
+		err := blockedBy(blockers, w.keys)
+		if err == nil {
+			err = l.repeat([]*write{w})
+		}
+		if err == nil {
+			continue
+		}
+		switch diagnose(l.engine, err) {
+		case lost:
 			l.giveUp(batch[i:], err)
 			return
+		case blocked:
+			for _, key := range w.keys {
+				blockers[key] = err
+			}
 		}
-		if err != nil {
-			w.reply(revealed(err))
+		w.reply(l.shown(err))
+	}
+}
+
+func blockedBy(blockers map[Key]error, keys []Key) error {
+	for _, key := range keys {
+		if err := blockers[key]; err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// shown is what a caller is told of a transaction that failed for good.
+func (l *lane) shown(err error) error {
+	if diagnose(l.engine, err) == blocked {
+		return fault.New(code.Unavailable, "The record is busy.").WithCause(err)
+	}
+	return revealed(err)
 }
 
 // giveUp answers the batch and everything that waits behind it: an outage must not make each of
@@ -214,7 +245,7 @@ func (l *lane) repeat(batch []*write) error {
 		switch {
 		case errors.Is(err, errUnknown): // again could be twice
 			return err
-		case verdict == final, verdict == repeatable && len(batch) > 1:
+		case verdict == final, verdict == blocked, verdict == repeatable && len(batch) > 1:
 			return err
 		case unreachable && l.down, !unreachable && attempt >= attempts:
 			return err

@@ -27,7 +27,7 @@ type postgresEngine struct {
 
 // Limits that the server keeps for us, so that a blocked row never stops a lane for long.
 const (
-	lockTimeout      = 5 * time.Second
+	lockTimeout      = 2 * time.Second
 	statementTimeout = 25 * time.Second
 	// idleTimeout ends a transaction whose owner was cut off.
 	idleTimeout = 60 * time.Second
@@ -134,6 +134,8 @@ func diagnoseState(state string) diagnosis {
 	switch state {
 	case "40001", "40P01": // serialization failure, deadlock
 		return repeatable
+	case "55P03": // lock timeout
+		return blocked
 	case "57P01", "57P02", "57P03", "53300", "25P03": // shutdown, crash, starting, too many connections, idle too long
 		return lost
 	}

@@ -231,3 +231,44 @@ func TestSerializationFailureIsRepeatedAFewTimes(t *testing.T) {
 	require.Less(t, runs, 20)
 	require.EqualValues(t, 1, count(t, db, "a"))
 }
+
+func TestBlockedRowDoesNotStopTheLane(t *testing.T) {
+	t.Parallel()
+	url := testkit.NewURL(t, testkit.Postgres)
+	db := testkit.Open(t, storage.Options{URL: url, Lanes: 1})
+	withCounters(t, db, "a", "b")
+	other, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer other.Close(t.Context())
+	_, err = other.Exec(t.Context(), "BEGIN; SELECT 1 FROM counters WHERE id = 'a' FOR UPDATE")
+	require.NoError(t, err)
+	started := time.Now()
+	var group sync.WaitGroup
+	for i := range 40 {
+		id := []string{"a", "b"}[i%2]
+		group.Go(func() {
+			err := db.Write(t.Context(), counterKey(id), func(tx storage.Tx) error { return increment(tx, id) })
+			if blocked := fault.Is(err, code.Unavailable); blocked != (id == "a") || !blocked && err != nil {
+				t.Errorf("write of %s: %v", id, err)
+			}
+		})
+	}
+	group.Wait()
+	require.Less(t, time.Since(started), 20*time.Second, "not a time-out for each")
+	_, err = other.Exec(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	require.NoError(t, db.Write(t.Context(), counterKey("a"), func(tx storage.Tx) error { return increment(tx, "a") }))
+	require.EqualValues(t, 1, count(t, db, "a"))
+	require.EqualValues(t, 20, count(t, db, "b"))
+}
+
+func TestErrorAfterTheFirstRowFailsGet(t *testing.T) {
+	t.Parallel()
+	db := testkit.New(t, testkit.Postgres).DB
+	err := db.Read(t.Context(), func(tx storage.Tx) error {
+		var n int64
+		_, err := tx.Get("SELECT 10 / (3 - n) FROM generate_series(1, 3) AS g (n)", nil, &n)
+		return err
+	})
+	require.ErrorContains(t, err, "division by zero")
+}

@@ -115,10 +115,10 @@ func (s *postgresSession) send(ctx context.Context) (pgx.BatchResults, int) {
 
 // closed combines the error of a pipeline with that of its end, and marks a lost connection.
 func (s *postgresSession) closed(ending, err error) error {
-	if err == nil {
-		err = ending
+	if err == nil || ending != nil && errors.Is(err, errFirstRow) {
+		err = ending // the rows after the first may have failed
 	}
-	if err == nil || !s.conn.IsClosed() || errors.Is(err, errFirstRow) {
+	if err == nil || !s.conn.IsClosed() {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errLostConnection, err)

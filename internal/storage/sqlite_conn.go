@@ -56,6 +56,7 @@ func (c *sqliteConn) configure(reader bool) error {
 }
 
 func (c *sqliteConn) close() {
+	c.conn.SetInterrupt(context.Background()) // closing may checkpoint
 	for element := c.order.Front(); element != nil; element = element.Next() {
 		_ = element.Value.(*preparedStatement).stmt.Close()
 	}

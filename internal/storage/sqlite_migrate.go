@@ -22,7 +22,10 @@ const (
 // checkSQLite refuses a file that cannot be used, makes a missing one, and migrates an old one when
 // mode allows it.
 func checkSQLite(ctx context.Context, path string, mode MigrateMode) error {
-	db, err := openFile(path, "rwc")
+	if err := makeFile(path); err != nil {
+		return err
+	}
+	db, err := openFile(path, "rw")
 	if err != nil {
 		return err
 	}
@@ -35,6 +38,18 @@ func checkSQLite(ctx context.Context, path string, mode MigrateMode) error {
 		return err
 	}
 	return checkWritable(ctx, db, path)
+}
+
+// makeFile makes a missing file, for the eyes of its owner only; its log and index get the same rights.
+func makeFile(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return refuse(ReadOnly, err, "%s cannot be made; check the rights of its folder, and that the disk is not read-only or full", path)
+	}
+	return file.Close()
 }
 
 func migrateSQLite(ctx context.Context, path string) error {

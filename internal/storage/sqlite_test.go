@@ -269,7 +269,8 @@ func TestPathsWithOddNames(t *testing.T) {
 	for _, name := range []string{"with space.db", "percent%20#.db", "ă.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		withCounters(t, testkit.Open(t, storage.Options{URL: "sqlite:" + path}), "a")
-		_, err := os.Stat(path)
+		info, err := os.Stat(path)
 		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, "others cannot read it")
 	}
 }

@@ -16,6 +16,8 @@
 //
 // Blocking and concurrency. DB is safe for concurrent use. A Tx belongs to the function it was given
 // to and must not be used after it returned, nor by two goroutines. Readers never wait for writers.
+// A Write inside a write function may wait for itself forever; a Read inside one sees the last commit.
+// The schema is changed by migrations only: statements are prepared ahead, several at a time.
 package storage
 
 import (
