@@ -1,0 +1,153 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/identity"
+	"github.com/cairnsync/cairn/internal/signal"
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/crash"
+	"github.com/cairnsync/cairn/internal/testkit/history"
+	"github.com/cairnsync/cairn/internal/testkit/servertest"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// commandLine is identity as the command line uses it: on a database of its own, beside the server.
+func commandLine(t *testing.T, url string) *identity.Service {
+	t.Helper()
+	db := testkit.Open(t, storage.Options{URL: url, Migrate: storage.MigrateRefuse})
+	return identity.New(db, signal.NewLocal(), env.Real())
+}
+
+func account(t *testing.T, people *identity.Service, name string) servertest.Account {
+	t.Helper()
+	email := name + "@example.test"
+	user, err := people.AddUser(t.Context(), name, &email)
+	require.NoError(t, err)
+	return servertest.Account{UserID: user.UserID, Key: user.APIKey, Email: email}
+}
+
+// every calls do several times, spread over lasting.
+func every(ctx context.Context, lasting time.Duration, times int, do func()) {
+	ticker := time.NewTicker(lasting / time.Duration(times+1))
+	defer ticker.Stop()
+	for range times {
+		select {
+		case <-ticker.C:
+			do()
+		case <-ctx.Done():
+		}
+	}
+}
+
+func TestKillTheServer(t *testing.T) {
+	t.Parallel()
+	for _, engine := range testkit.Engines() {
+		t.Run("SS-ERR-2 nothing acknowledged is lost by kill -9, "+engine, func(t *testing.T) {
+			t.Parallel()
+			url := testkit.NewURL(t, engine)
+			people := commandLine(t, url)
+			node := crash.Start(t, url)
+			const lasting = 6 * time.Second
+			o := workload(account(t, people, "owner"), account(t, people, "editor"), account(t, people, "viewer"),
+				lasting, func(int) string { return node.URL() })
+			h := history.Record(t, o, func() {
+				every(t.Context(), lasting, 4, func() {
+					node.Kill()
+					node.Restart()
+				})
+			})
+			logSize(t, h)
+			h.Check(t)
+		})
+	}
+}
+
+func TestKillPostgres(t *testing.T) {
+	t.Parallel()
+	t.Run("SS-ERR-2 nothing acknowledged is lost by kill -9 of PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		cluster, err := testkit.StartPostgres("", testkit.ServerOptions{Fsync: true, MaxConnections: 60})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+		url := cluster.URL("")
+		require.NoError(t, storage.Migrate(t.Context(), url))
+		db := &testkit.Database{Engine: testkit.Postgres, URL: url}
+		nodes := []*servertest.Server{servertest.Start(t, db, nil), servertest.Start(t, db, nil)}
+		const lasting = 6 * time.Second
+		o := workload(nodes[0].Account(t, "owner"), nodes[0].Account(t, "editor"), nodes[0].Account(t, "viewer"),
+			lasting, func(worker int) string { return nodes[worker%2].URL })
+		h := history.Record(t, o, func() {
+			every(t.Context(), lasting, 3, func() {
+				require.NoError(t, cluster.Kill9())
+				require.NoError(t, cluster.Restart())
+			})
+		})
+		logSize(t, h)
+		h.Check(t)
+	})
+}
+
+// What a killed server's connections left behind is seen for as long as its term lasts, not longer.
+// Both engines wait in one test: waiting should not take two places.
+func TestPresenceOfAKilledServer(t *testing.T) {
+	t.Parallel()
+	gone := map[string]func() bool{}
+	killed := time.Now()
+	for _, engine := range testkit.Engines() {
+		url := testkit.NewURL(t, engine)
+		owner := account(t, commandLine(t, url), "owner")
+		node := crash.Start(t, url)
+		watcher := raw(t, node.URL, owner)
+		id := watcher.newSession(t)
+		stream := watcher.open(t, history.WebSocket, id, 0)
+		require.Eventually(t, func() bool { return watcher.present(t, id) == 1 }, 5*time.Second, 20*time.Millisecond)
+		killed = time.Now()
+		node.Kill()
+		stream.Close()
+		node.Restart()
+		gone[engine] = func() bool { return watcher.present(t, id) == 0 }
+	}
+	for engine, isGone := range gone {
+		t.Run("SS-PRS-1 entries of a crashed server disappear within 45 s, "+engine, func(t *testing.T) {
+			require.Eventually(t, isGone, 45*time.Second-time.Since(killed), 100*time.Millisecond)
+		})
+	}
+}
+
+// A wake-up that was written down with its control is sent by the next server (SS-DSP-3); here the
+// control itself: what was accepted before the kill waits in the inbox after it.
+func TestInboxSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	for _, engine := range testkit.Engines() {
+		t.Run("SS-DSP-4 a dispatch waits for its device over a crash, "+engine, func(t *testing.T) {
+			t.Parallel()
+			url := testkit.NewURL(t, engine)
+			owner := account(t, commandLine(t, url), "owner")
+			node := crash.Start(t, url)
+			sender, target := raw(t, node.URL, owner), raw(t, node.URL, owner)
+			id := sender.newSession(t)
+			target.want(t, http.StatusOK, http.MethodGet, "/v1/sessions/"+id, nil) // registers the device
+			control := uuid.NewString()
+			work := map[string]string{"device_id": target.Device, "text": "go", "control_id": control}
+			sender.want(t, http.StatusAccepted, http.MethodPost, "/v1/sessions/"+id+"/dispatch", work)
+			node.Kill()
+			node.Restart()
+			var inbox wire.Inbox
+			require.NoError(t, target.want(t, http.StatusOK, http.MethodGet, "/v1/devices/me/dispatch", nil).Into(&inbox))
+			require.Len(t, inbox.Sessions, 1)
+			require.Equal(t, control, inbox.Sessions[0].Controls[0].ID)
+			again := sender.want(t, http.StatusOK, http.MethodPost, "/v1/sessions/"+id+"/dispatch", work)
+			require.Contains(t, string(again.Body), `"duplicate":true`, fmt.Sprint(again))
+		})
+	}
+}
