@@ -18,7 +18,8 @@ type Batch struct {
 	ExpectedLastSeq *int64
 }
 
-var eventsTable = storage.Table{Name: "session_events", Columns: []storage.Column{
+// EventsTable is the log of all sessions, for bulk appends.
+var EventsTable = storage.Table{Name: "session_events", Columns: []storage.Column{
 	{Name: "session_id", Type: storage.Text},
 	{Name: "seq", Type: storage.Bigint},
 	{Name: "kind", Type: storage.Text},
@@ -142,7 +143,7 @@ func (s *Service) store(tx storage.Tx, sess *record, events []wire.Event, byServ
 	}
 	sess.LastSeq = events[len(events)-1].Seq
 	sess.LastEventAt = wire.Time{Time: now}
-	if err := tx.Insert(eventsTable, rows); err != nil {
+	if err := tx.Insert(EventsTable, rows); err != nil {
 		return err
 	}
 	return tx.Exec(`UPDATE sessions SET last_seq = $1, last_event_at = $2 WHERE id = $3`, sess.LastSeq, now, sess.ID)

@@ -1,0 +1,66 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Markdown is the report as a page of the documentation.
+func (r Report) Markdown() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Benchmarks\n\nMeasured by `make bench` (`cairn bench sessions`) on %s, %s. Medians of %d runs; the server and the load are\n"+
+		"processes of their own on the same machine, so that they share its cores.\n\n", r.Date.UTC().Format(time.DateOnly), r.Machine, r.Runs)
+	out.WriteString("| what | engine | load | measured | baseline | ratio | goal | CPU-s per million |\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: |\n")
+	for _, f := range r.Figures {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s %s | %s | %s | %s %s | %s |\n", f.Scenario, f.Engine, f.Load, amount(f.Value), f.Unit,
+			f.baseline(), ratio(f.Ratio), f.Goal, mark(f.Met), ratio(f.CPU))
+	}
+	return out.String()
+}
+
+func (f Figure) baseline() string {
+	if f.Against == "" {
+		return "–"
+	}
+	return amount(f.Baseline) + " (" + f.Against + ")"
+}
+
+func amount(value float64) string {
+	switch {
+	case value >= 1000:
+		return fmt.Sprintf("%.0f", value)
+	case value >= 100:
+		return fmt.Sprintf("%.0f", value)
+	default:
+		return fmt.Sprintf("%.2f", value)
+	}
+}
+
+func ratio(value float64) string {
+	if value == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+func mark(met bool) string {
+	if met {
+		return "✓"
+	}
+	return "missed"
+}
+
+// Table is the report for a terminal.
+func (r Report) Table() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s, medians of %d runs\n", r.Machine, r.Runs)
+	for _, f := range r.Figures {
+		fmt.Fprintf(&out, "%-14s %-8s %12s %-26s ratio %-5s goal %-22s %-6s CPU %s\n    %s\n", f.Scenario, f.Engine, amount(f.Value), f.Unit,
+			ratio(f.Ratio), f.Goal, mark(f.Met), ratio(f.CPU), f.Load)
+		if f.Against != "" {
+			fmt.Fprintf(&out, "    against %s: %s\n", f.Against, amount(f.Baseline))
+		}
+	}
+	return out.String()
+}
