@@ -209,10 +209,12 @@ func sendWaiting(streams []*Stream, frames []Frame) {
 			s.Send(block)
 		}
 	}
+	var all sync.WaitGroup
 	for _, s := range busy {
 		s.keeper.goroutines.Add(1)
-		go s.flush()
+		all.Go(s.flush)
 	}
+	all.Wait()
 }
 
 // compare alternates segments of both ways at a pace that the clients keep up with.

@@ -30,7 +30,8 @@ const acceptKey = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 // UpgradeWebSocket answers a WebSocket handshake (RFC 6455 section 4.2) and takes the connection.
 // The subprotocol is answered if the client offers it; no extension ever is. The origin is the
 // caller's to check. A request that is no proper handshake, or a keeper that takes no more streams,
-// is a *HandshakeError; any other error means that the connection is gone.
+// is a *HandshakeError; any other error means that the connection is gone. The HTTP handler may
+// return at once; r's context is then cancelled and is none of the stream's.
 func (k *Keeper) UpgradeWebSocket(w http.ResponseWriter, r *http.Request, subprotocol string) (*Stream, error) {
 	if err := checkHandshake(r); err != nil {
 		return nil, err

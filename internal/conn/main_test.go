@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // clock is a process clock that tests move.
 type clock struct {
@@ -150,6 +150,15 @@ func collect() (*handler, Handler) {
 // webSocket opens a stream by hand and runs it.
 func (st *stand) webSocket(t testing.TB, more ...byte) (*peer, *Stream, *handler) {
 	t.Helper()
+	p, s := st.webSocketUnread(t, more...)
+	h, on := collect()
+	s.Run(on)
+	return p, s, h
+}
+
+// webSocketUnread opens a stream by hand that is not run yet.
+func (st *stand) webSocketUnread(t testing.TB, more ...byte) (*peer, *Stream) {
+	t.Helper()
 	p := dial(t, st.address, handshakeRequest, more...)
 	answer, err := http.ReadResponse(p.in, nil)
 	require.NoError(t, err)
@@ -157,9 +166,7 @@ func (st *stand) webSocket(t testing.TB, more ...byte) (*peer, *Stream, *handler
 	require.Equal(t, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", answer.Header.Get("Sec-WebSocket-Accept"))
 	s := receive(t, st.streams)
 	narrow(t, s, p)
-	h, on := collect()
-	s.Run(on)
-	return p, s, h
+	return p, s
 }
 
 // narrow makes the socket buffers between s and p small, so that little is enough to fill them.

@@ -44,6 +44,7 @@ func (q *queue) admits(frames, size int, l Limits) bool {
 func (q *queue) push(e entry, written int) {
 	if q.empty() {
 		q.offset = written
+		q.entries = make([]entry, 0, 8) // who falls behind by one frame does so by several
 	}
 	q.entries = append(q.entries, e)
 	q.frames += e.frames

@@ -188,6 +188,7 @@ func TestHandshake(t *testing.T) {
 	}{
 		{"4.2.1 another method", "GET ", "POST ", 405, "Allow", "GET"},
 		{"4.2.1 HTTP/1.0", "HTTP/1.1", "HTTP/1.0", 400, "", ""},
+		{"4.2.1 an empty host", "Host: cairn", "Host:", 400, "", ""},
 		{"4.2.1 no upgrade", "Upgrade: websocket\r\n", "", 426, "Upgrade", "websocket"},
 		{"4.2.1 another upgrade", "Upgrade: websocket", "Upgrade: h2c", 426, "Upgrade", "websocket"},
 		{"4.2.1 no connection", "Connection: Upgrade\r\n", "", 426, "Upgrade", "websocket"},

@@ -278,13 +278,23 @@ func (s *Stream) unlock() {
 	if start {
 		go s.read(newReceiver(s))
 	}
-	switch due {
-	case effectHangUp:
+	switch {
+	case due == effectNone:
+	case s.raw != nil:
+		s.part(due)
+	default: // TLS says goodbye in a write of its own, which may wait for the client
+		s.keeper.goroutines.Go(func() { s.part(due) })
+	}
+}
+
+// part closes the connection or its outgoing half.
+func (s *Stream) part(how effect) {
+	if how == effectHangUp {
 		_ = s.conn.Close() // the reader sees the connection end; there is nobody left to tell
-	case effectHalfClose:
-		if half, ok := s.conn.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite() // fails only on a connection that is gone, which the reader sees
-		}
+		return
+	}
+	if half, ok := s.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // fails only on a connection that is gone, which the reader sees
 	}
 }
 
