@@ -139,8 +139,13 @@ func (m *metrics) pageSent(events int) {
 	m.replayed.WithLabelValues().Add(float64(events))
 }
 
-// pusher counts what becomes of pushes.
-func (m *metrics) pusher(next outbound.Pusher) outbound.Pusher { return countingPusher{next, m} }
+// pusher counts what becomes of pushes; there are none without fcm.
+func (m *metrics) pusher(fcm *outbound.FCM) outbound.Pusher {
+	if fcm == nil {
+		return nil
+	}
+	return countingPusher{fcm, m}
+}
 
 type countingPusher struct {
 	next    outbound.Pusher

@@ -40,6 +40,7 @@ type Options struct {
 type Server struct {
 	db       storage.DB
 	group    service.Group
+	pusher   *outbound.FCM // nil when push is not configured
 	listener *listener
 	identity *identity.Service
 }
@@ -51,7 +52,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	metrics := newMetrics()
-	pusher, err := newPusher(o.Config.Push, metrics)
+	pusher, err := newPusher(o.Config.Push)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{db: db}
+	s := &Server{db: db, pusher: pusher}
 	s.compose(o, metrics, pusher, certificate)
 	return s, nil
 }
@@ -76,10 +77,10 @@ func openStorage(ctx context.Context, o Options, m *metrics) (storage.DB, error)
 }
 
 // compose makes every part and orders them: what is started first is stopped last.
-func (s *Server) compose(o Options, m *metrics, pusher outbound.Pusher, certificate *tls.Certificate) {
+func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificate *tls.Certificate) {
 	bus := newBus(s.db, o)
 	s.identity = identity.New(s.db, bus, o.Env)
-	outbox := outbound.NewOutbox(s.db, bus, pusher, o.Env, o.Log)
+	outbox := outbound.NewOutbox(s.db, bus, m.pusher(pusher), o.Env, o.Log)
 	hub := live.New(live.Options{
 		DB: s.db, Bus: bus, Env: o.Env, Log: o.Log, MaxAnnounced: o.Config.Presence.MaxAnnounced, PageSent: m.pageSent,
 	})
@@ -114,15 +115,19 @@ func newBus(db storage.DB, o Options) bus {
 	if storage.EngineName(db) == "postgres" {
 		return signal.NewPostgres(o.Config.Database, o.Env, o.Log)
 	}
+	// Read on the writer's own connection, it changes only by other processes' commits.
 	version := func(ctx context.Context) (int64, error) {
-		version, _, err := storage.DataVersion(ctx, db)
-		return version, err
+		return storage.Write(ctx, db, nil, func(tx storage.Tx) (int64, error) {
+			var version int64
+			_, err := tx.Get(`PRAGMA data_version`, nil, &version)
+			return version, err
+		})
 	}
 	return signal.NewSQLite(version, o.Env, o.Log)
 }
 
 // newPusher answers nil when push is not configured.
-func newPusher(c config.Push, m *metrics) (outbound.Pusher, error) {
+func newPusher(c config.Push) (*outbound.FCM, error) {
 	if c.FCM.Project == "" {
 		return nil, nil //nolint:nilnil // the outbox knows what to do without a pusher
 	}
@@ -130,11 +135,7 @@ func newPusher(c config.Push, m *metrics) (outbound.Pusher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read push credentials (push.fcm.credentials_file): %w", err)
 	}
-	fcm, err := outbound.NewFCM(outbound.Config{ProjectID: c.FCM.Project, Credentials: credentials, Endpoint: c.FCM.Endpoint})
-	if err != nil {
-		return nil, err
-	}
-	return m.pusher(fcm), nil
+	return outbound.NewFCM(outbound.Config{ProjectID: c.FCM.Project, Credentials: credentials, Endpoint: c.FCM.Endpoint})
 }
 
 func loadCertificate(c config.TLS) (*tls.Certificate, error) {
@@ -162,5 +163,9 @@ func (s *Server) Identity() *identity.Service { return s.identity }
 
 // Stop ends the node.
 func (s *Server) Stop(ctx context.Context) error {
-	return errors.Join(s.group.Stop(ctx), s.db.Close())
+	err := s.group.Stop(ctx)
+	if s.pusher != nil {
+		s.pusher.Close()
+	}
+	return errors.Join(err, s.db.Close())
 }

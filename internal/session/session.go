@@ -209,7 +209,7 @@ func (s *Service) announce(tx storage.Tx, sess *record) {
 		if s.feed != nil {
 			s.feed.Committed(commit)
 		}
-		s.bus.Publish(signal.Wake{Topic: signal.Session, ID: commit.State.SessionID})
+		s.bus.PublishAway(signal.Wake{Topic: signal.Session, ID: commit.State.SessionID})
 	})
 }
 

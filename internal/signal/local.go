@@ -62,6 +62,9 @@ func NewLocal() *Local { return &Local{} }
 // Publish calls every subscriber before it returns.
 func (l *Local) Publish(wakes ...Wake) { l.deliver(wakes...) }
 
+// PublishAway has nobody to tell.
+func (l *Local) PublishAway(...Wake) {}
+
 // Start has nothing to start.
 func (l *Local) Start(context.Context) error { return nil }
 

@@ -58,6 +58,9 @@ func (p *Postgres) Publish(wakes ...Wake) {
 	p.deliver(wakes...)
 }
 
+// PublishAway coalesces wakes for the other processes only.
+func (p *Postgres) PublishAway(wakes ...Wake) { p.collect(wakes) }
+
 func (p *Postgres) collect(wakes []Wake) {
 	if len(wakes) == 0 {
 		return

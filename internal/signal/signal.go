@@ -35,6 +35,8 @@ type Wake struct {
 type Bus interface {
 	// Publish tells every subscriber, here and in other processes. Call it after the commit.
 	Publish(wakes ...Wake)
+	// PublishAway tells subscribers in other processes only, of what this one has handed over already.
+	PublishAway(wakes ...Wake)
 	// Subscribe calls on for every wake-up until cancel is called.
 	Subscribe(on func(Wake)) (cancel func())
 }

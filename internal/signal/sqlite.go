@@ -32,6 +32,9 @@ func NewSQLite(version func(context.Context) (int64, error), e *env.Env, log *sl
 // Publish calls every subscriber before it returns. Other processes see the commit by themselves.
 func (s *SQLite) Publish(wakes ...Wake) { s.deliver(wakes...) }
 
+// PublishAway has nothing to do: other processes see the commit by themselves.
+func (s *SQLite) PublishAway(...Wake) {}
+
 // Start reads the first version, so that no later write goes unnoticed, and begins to watch.
 func (s *SQLite) Start(ctx context.Context) error {
 	seen, err := s.version(ctx)

@@ -13,10 +13,11 @@ import (
 
 // measureLongLog is whether appends stay as cheap as a session grows, and how fast it is replayed.
 func measureLongLog(ctx context.Context, b *bench, engine string) ([]Figure, error) {
-	events := 1_000_000
+	posts := 63 // by every writer in every part: a million events
 	if b.Quick {
-		events = 50_000
+		posts = 3
 	}
+	events := posts * parts * writers * wire.MaxBatch
 	s, err := b.open(ctx, engine)
 	if err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func measureLongLog(ctx context.Context, b *bench, engine string) ([]Figure, err
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	costs, err := b.grow(ctx, s, e, events)
+	costs, err := b.grow(ctx, s, e, posts)
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
@@ -45,7 +46,7 @@ const (
 )
 
 // grow appends events and answers the server's CPU seconds per million in every part.
-func (b *bench) grow(ctx context.Context, s *site, e *executor, events int) ([]float64, error) {
+func (b *bench) grow(ctx context.Context, s *site, e *executor, posts int) ([]float64, error) {
 	pipes := make([]*executor, writers)
 	for i := range pipes {
 		again, err := s.dial(ctx, e.client.DeviceID())
@@ -55,7 +56,6 @@ func (b *bench) grow(ctx context.Context, s *site, e *executor, events int) ([]f
 		defer again.close()
 		pipes[i] = &executor{pipe: again, session: e.session}
 	}
-	posts := events / parts / writers / wire.MaxBatch
 	costs := make([]float64, parts)
 	for part := range parts {
 		before := s.cpu()
