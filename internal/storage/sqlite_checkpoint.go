@@ -13,8 +13,8 @@ import (
 const (
 	// checkpointPages of new log make the checkpointer copy them into the file, beside the writer.
 	checkpointPages = 2000
-	// restartPages make the writer itself start the log anew: 64 MiB, of which little is left to copy.
-	restartPages = 16000
+	// restartPages make the writer itself start the log anew: 32 MiB, of which little is left to copy.
+	restartPages = 8000
 	// restartPatience bounds how long the writer waits there for readers of the old log.
 	restartPatience = 50 * time.Millisecond
 )

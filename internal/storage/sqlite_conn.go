@@ -44,7 +44,7 @@ func (c *sqliteConn) configure(reader bool) error {
 	if err := c.conn.BusyTimeout(busyTimeout); err != nil {
 		return err
 	}
-	pragmas := "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
+	pragmas := "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 33554432;"
 	if reader {
 		pragmas += "PRAGMA query_only = ON;"
 	}

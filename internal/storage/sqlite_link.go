@@ -13,10 +13,12 @@ type sqliteLink struct {
 	*sqliteConn
 	engine *sqliteEngine
 	pages  int // of the log after the last commit
+	// restartAt is the length at which the writer next tries to start the log anew.
+	restartAt int
 }
 
 func newSQLiteLink(e *sqliteEngine, conn *sqliteConn) *sqliteLink {
-	l := &sqliteLink{sqliteConn: conn, engine: e}
+	l := &sqliteLink{sqliteConn: conn, engine: e, restartAt: restartPages}
 	conn.conn.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		l.pages = pages
 		return nil
@@ -55,7 +57,7 @@ func (l *sqliteLink) committed(context.Context, string) (bool, error) { return f
 
 func (l *sqliteLink) afterBatch() {
 	l.engine.keeper.wrote(l.pages)
-	if l.pages >= restartPages {
+	if l.pages >= l.restartAt {
 		l.restartLog()
 	}
 }
@@ -68,8 +70,11 @@ func (l *sqliteLink) restartLog() {
 	_, _, err := l.conn.WALCheckpoint("main", sqlite3.CHECKPOINT_RESTART)
 	_ = l.conn.BusyTimeout(busyTimeout)
 	if err == nil {
-		l.pages = 0
-	} else if !errors.Is(err, sqlite3.BUSY) {
+		l.pages, l.restartAt = 0, restartPages
+		return
+	}
+	l.restartAt = l.pages + checkpointPages // a long snapshot must not cost every batch this wait
+	if !errors.Is(err, sqlite3.BUSY) {
 		l.engine.log.Error("restart the write-ahead log", "error", err)
 	}
 }
