@@ -602,3 +602,62 @@ func TestWoken(t *testing.T) {
 		require.Len(t, f.requested(""), 1)
 	})
 }
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	ignore := func(context.Context, wire.Control) error { return nil }
+	onStream := func(answer func(w http.ResponseWriter)) func(http.ResponseWriter, *http.Request) bool {
+		return on("GET /stream", func(w http.ResponseWriter, _ *http.Request) bool { answer(w); return true })
+	}
+	t.Run("SS-ROLE-2 an executor that may not see the session any more ends", func(t *testing.T) {
+		t.Parallel()
+		f := newFake()
+		f.before = onStream(func(w http.ResponseWriter) { refuse(w, 403, "not_a_member", "no") })
+		executor := execute(t, f.over(t), sessions.ExecutorOptions{OnControl: ignore})
+		<-executor.Done()
+		require.True(t, sessions.IsCode(executor.Err(), code.NotAMember))
+	})
+	t.Run("SS-ROLE-2 an executor whose session was deleted ends", func(t *testing.T) {
+		t.Parallel()
+		f := newFake()
+		f.before = onStream(func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, sse("closed", `{"v":1,"code":4404}`))
+		})
+		executor := execute(t, f.over(t), sessions.ExecutorOptions{OnControl: ignore})
+		<-executor.Done()
+		var closed *sessions.ClosedError
+		require.ErrorAs(t, executor.Err(), &closed)
+		require.Equal(t, code.CloseNotFound, closed.Code)
+	})
+	t.Run("SS-CON-3 a lost lease ends the context of the control in hand, which is not marked", func(t *testing.T) {
+		t.Parallel()
+		f := newFake()
+		f.control(wire.Control{ID: "long", Kind: wire.ControlSend})
+		started := make(chan struct{})
+		executor := execute(t, f.over(t), sessions.ExecutorOptions{OnControl: func(ctx context.Context, _ wire.Control) error {
+			close(started)
+			<-ctx.Done()
+			return nil
+		}})
+		<-started
+		f.take(other)
+		require.NoError(t, executor.Emit(t.Context(), wire.IncomingEvent{Kind: "k"})) // meets the refusal
+		<-executor.Done()
+		require.Equal(t, sessions.LossTaken, executor.Lost().Reason)
+		require.Equal(t, 1, f.pending())
+		require.Empty(t, f.requested("POST /v1/sessions/"+sessionID+"/control/"))
+	})
+	t.Run("a handoff that fails claims nothing", func(t *testing.T) {
+		t.Parallel()
+		f := newFake()
+		f.control(wire.Control{ID: "look", Kind: wire.ControlSend, TargetDeviceID: new(mine), Mode: wire.ModeOpen})
+		errBad := errors.New("cannot")
+		_, err := f.over(t).Execute(t.Context(), sessionID, sessions.ExecutorOptions{
+			Woken: true, OnControl: func(context.Context, wire.Control) error { return errBad },
+		})
+		require.ErrorIs(t, err, errBad)
+		require.Equal(t, 1, f.pending())
+		require.Empty(t, f.requested("POST"))
+	})
+}

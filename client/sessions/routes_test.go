@@ -368,3 +368,18 @@ func TestKeyStaysHome(t *testing.T) {
 		require.Error(t, err)
 	})
 }
+
+func TestDo(t *testing.T) {
+	t.Parallel()
+	client := answering(t, sessions.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+	})
+	answer, err := client.Do(t.Context(), http.MethodPost, "/v1/new", map[string][]string{"a": {"b c"}}, json.RawMessage(`[1]`))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, answer.Status)
+	require.Equal(t, "POST /v1/new?a=b+c [1]", string(answer.Body))
+	_, err = client.Do(t.Context(), http.MethodPost, "/v1/new", nil, json.RawMessage(`{`))
+	require.Error(t, err, "not sent")
+}

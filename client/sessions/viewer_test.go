@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/wire/code"
@@ -465,4 +466,76 @@ func TestViewerUp(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
+}
+
+func TestViewerProperty(t *testing.T) {
+	t.Parallel()
+	t.Run("SS-STR-2 whatever a connection does, every event is handed out once and in order", func(t *testing.T) {
+		t.Parallel()
+		kinds := []string{"next", "next", "next", "again", "skip", "noise", "cut", "refuse"}
+		rapid.Check(t, func(rt *rapid.T) {
+			total := rapid.Int64Range(1, 40).Draw(rt, "events")
+			tricks := rapid.SliceOfN(rapid.SampledFrom(kinds), 0, 60).Draw(rt, "tricks")
+			var want, got []int64
+			for seq := range total {
+				want = append(want, seq+1)
+			}
+			var failure error
+			synctest.Test(t, func(t *testing.T) { got, failure = viewThrough(t, total, tricks) })
+			require.NoError(rt, failure)
+			require.Equal(rt, want, got)
+		})
+	})
+}
+
+// viewThrough answers the seqs that a viewer hands out while its connections play tricks.
+func viewThrough(t *testing.T, total int64, tricks []string) (got []int64, failure error) {
+	t.Helper()
+	client := streaming(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+		tricks = misbehave(w, after, total, tricks)
+	})
+	for frame, err := range client.View("s", sessions.ViewOptions{}).Frames(t.Context()) {
+		if err != nil {
+			return got, err
+		}
+		if event, ok := frame.(sessions.EventFrame); ok {
+			if got = append(got, event.Seq); event.Seq == total {
+				break
+			}
+		}
+	}
+	return got, nil
+}
+
+// misbehave plays tricks on one connection until one ends it, and answers what is left. Without tricks, and
+// after three in a row that hold the log up, it behaves.
+func misbehave(w http.ResponseWriter, after, total int64, tricks []string) []string {
+	next, held := after+1, 0
+	for next <= total {
+		trick := "next"
+		if len(tricks) > 0 && held < 3 {
+			trick, tricks = tricks[0], tricks[1:]
+		}
+		switch held++; trick {
+		case "next":
+			_, _ = io.WriteString(w, sse("event", `{`+event(next)+`}`))
+			next, held = next+1, 0
+		case "again":
+			_, _ = io.WriteString(w, sse("event", `{`+event(max(1, next-2))+`}`))
+			next = max(next, max(1, next-2)+1)
+		case "skip":
+			_, _ = io.WriteString(w, sse("event", `{`+event(next)+`}`)+sse("event", `{`+event(next+2)+`}`))
+			return tricks
+		case "noise":
+			_, _ = io.WriteString(w, ": ping\n\n"+sse("hologram", `{}`)+sse("lease", `{"holder_device_id":null}`))
+		case "cut":
+			_, _ = io.WriteString(w, "event: event\ndata: {"+event(next)+"}\n")
+			return tricks
+		case "refuse":
+			w.WriteHeader(http.StatusBadGateway)
+			return tricks
+		}
+	}
+	return tricks
 }
