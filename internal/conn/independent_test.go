@@ -67,94 +67,119 @@ func clientOf(t *testing.T, server *httptest.Server) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestIndependentClient speaks with coder/websocket, which shares no code with us.
+// outsider is coder/websocket, which shares no code with us, at an echo server.
+type outsider struct {
+	*websocket.Conn
+	stream *Stream
+	closed chan code.Close
+	ctx    context.Context
+}
+
+// TestIndependentClient speaks with coder/websocket.
 func TestIndependentClient(t *testing.T) {
 	t.Parallel()
-	for name, secure := range map[string]bool{"TCP": false, "TLS": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, server, streams, closed := echoServer(t, secure)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			connect := func() (*websocket.Conn, *Stream) {
-				c, answer, err := websocket.Dial(ctx, server.URL+"/ws", &websocket.DialOptions{
-					HTTPClient:      clientOf(t, server),
-					Subprotocols:    []string{"codai.device.x", "codai.v1"},
-					CompressionMode: websocket.CompressionContextTakeover,
-				})
-				require.NoError(t, err)
-				require.Empty(t, answer.Header.Get("Sec-WebSocket-Extensions"))
-				require.Equal(t, "codai.v1", c.Subprotocol())
-				c.SetReadLimit(64 << 20)
-				return c, receive(t, streams)
-			}
-			t.Run("messages of every size, pings, and its close", func(t *testing.T) {
-				c, _ := connect()
-				for _, size := range []int{0, 1, 100, 125, 126, 65_535, 65_536, 5 << 20} {
-					text := `{"s":"` + strings.Repeat("é", size/2) + `"}`
-					require.NoError(t, c.Write(ctx, websocket.MessageText, []byte(text)))
-					kind, got, err := c.Read(ctx)
-					require.NoError(t, err)
-					require.Equal(t, websocket.MessageText, kind)
-					require.Equal(t, `{"v":1,"t":"echo",`+text[1:], string(got))
-				}
-				fragments, err := c.Writer(ctx, websocket.MessageText)
-				require.NoError(t, err)
-				for _, part := range []string{`{"a":`, `1}`} {
-					_, err = io.WriteString(fragments, part)
-					require.NoError(t, err)
-				}
-				require.NoError(t, fragments.Close())
-				_, got, err := c.Read(ctx)
-				require.NoError(t, err)
-				require.Equal(t, `{"v":1,"t":"echo","a":1}`, string(got))
-				reading := c.CloseRead(ctx)
-				require.NoError(t, c.Ping(ctx))
-				require.NoError(t, reading.Err())
-				require.NoError(t, c.Close(4000, "enough"))
-				require.EqualValues(t, 4000, receive(t, closed))
-			})
-			t.Run("our close", func(t *testing.T) {
-				c, s := connect()
-				s.Send(sized(8<<20, 1))
-				s.Close(code.CloseNoAccess, "no longer yours")
-				_, got, err := c.Read(ctx)
-				require.NoError(t, err)
-				require.Greater(t, len(got), 8<<20)
-				_, _, err = c.Read(ctx)
-				var goodbye websocket.CloseError
-				require.ErrorAs(t, err, &goodbye)
-				require.Equal(t, websocket.CloseError{Code: 4403, Reason: "no longer yours"}, goodbye)
-				require.Equal(t, code.CloseNoAccess, receive(t, closed))
-			})
-			t.Run("a binary message", func(t *testing.T) {
-				c, _ := connect()
-				require.NoError(t, c.Write(ctx, websocket.MessageBinary, []byte("x")))
-				_, _, err := c.Read(ctx)
-				require.Equal(t, websocket.StatusUnsupportedData, websocket.CloseStatus(err))
-				require.Equal(t, code.CloseUnsupported, receive(t, closed))
-			})
-			t.Run("a connection that breaks", func(t *testing.T) {
-				c, _ := connect()
-				require.NoError(t, c.CloseNow())
-				require.Equal(t, Lost, receive(t, closed))
-			})
-			t.Run("many frames while it is slow, in order", func(t *testing.T) {
-				c, s := connect()
-				const frames = 900
-				for i := range frames {
-					s.Send(sized(3000, i))
-				}
-				for i := range frames {
-					_, got, err := c.Read(ctx)
-					require.NoError(t, err)
-					require.Contains(t, string(got[:40]), fmt.Sprintf(`"seq":%d,`, i))
-				}
-				require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
-				require.Equal(t, code.CloseNormal, receive(t, closed))
-			})
-		})
+	cases := map[string]func(outsider, *testing.T){
+		"messages":                         outsider.messages,
+		"its close":                        outsider.itsClose,
+		"our close":                        outsider.ourClose,
+		"a binary message":                 outsider.binary,
+		"a connection that breaks":         outsider.breaks,
+		"many frames while slow, in order": outsider.slow,
 	}
+	for name, secure := range map[string]bool{"TCP": false, "TLS": true} {
+		for what, play := range cases {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				play(connect(t, secure), t)
+			})
+		}
+	}
+}
+
+func connect(t *testing.T, secure bool) outsider {
+	t.Helper()
+	_, server, streams, closed := echoServer(t, secure)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	c, answer, err := websocket.Dial(ctx, server.URL+"/ws", &websocket.DialOptions{
+		HTTPClient:      clientOf(t, server),
+		Subprotocols:    []string{"codai.device.x", "codai.v1"},
+		CompressionMode: websocket.CompressionContextTakeover,
+	})
+	require.NoError(t, err)
+	require.Empty(t, answer.Header.Get("Sec-WebSocket-Extensions"))
+	require.Equal(t, "codai.v1", c.Subprotocol())
+	c.SetReadLimit(64 << 20)
+	t.Cleanup(func() { _ = c.CloseNow() })
+	return outsider{c, receive(t, streams), closed, ctx}
+}
+
+func (c outsider) messages(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 125, 126, 65_535, 65_536, 5 << 20} {
+		text := `{"s":"` + strings.Repeat("é", size/2) + `"}`
+		require.NoError(t, c.Write(c.ctx, websocket.MessageText, []byte(text)))
+		kind, got, err := c.Read(c.ctx)
+		require.NoError(t, err)
+		require.Equal(t, websocket.MessageText, kind)
+		require.Equal(t, `{"v":1,"t":"echo",`+text[1:], string(got))
+	}
+	fragments, err := c.Writer(c.ctx, websocket.MessageText)
+	require.NoError(t, err)
+	for _, part := range []string{`{"a":`, `1}`} {
+		_, err = io.WriteString(fragments, part)
+		require.NoError(t, err)
+	}
+	require.NoError(t, fragments.Close())
+	_, got, err := c.Read(c.ctx)
+	require.NoError(t, err)
+	require.Equal(t, `{"v":1,"t":"echo","a":1}`, string(got))
+}
+
+func (c outsider) itsClose(t *testing.T) {
+	reading := c.CloseRead(c.ctx)
+	require.NoError(t, c.Ping(c.ctx))
+	require.NoError(t, reading.Err())
+	require.NoError(t, c.Close(4000, "enough"))
+	require.EqualValues(t, 4000, receive(t, c.closed))
+}
+
+func (c outsider) ourClose(t *testing.T) {
+	c.stream.Send(sized(8<<20, 1))
+	c.stream.Close(code.CloseNoAccess, "no longer yours")
+	_, got, err := c.Read(c.ctx)
+	require.NoError(t, err)
+	require.Greater(t, len(got), 8<<20)
+	_, _, err = c.Read(c.ctx)
+	var goodbye websocket.CloseError
+	require.ErrorAs(t, err, &goodbye)
+	require.Equal(t, websocket.CloseError{Code: 4403, Reason: "no longer yours"}, goodbye)
+	require.Equal(t, code.CloseNoAccess, receive(t, c.closed))
+}
+
+func (c outsider) binary(t *testing.T) {
+	require.NoError(t, c.Write(c.ctx, websocket.MessageBinary, []byte("x")))
+	_, _, err := c.Read(c.ctx)
+	require.Equal(t, websocket.StatusUnsupportedData, websocket.CloseStatus(err))
+	require.Equal(t, code.CloseUnsupported, receive(t, c.closed))
+}
+
+func (c outsider) breaks(t *testing.T) {
+	require.NoError(t, c.CloseNow())
+	require.Equal(t, Lost, receive(t, c.closed))
+}
+
+func (c outsider) slow(t *testing.T) {
+	const frames = 900
+	for i := range frames {
+		c.stream.Send(sized(3000, i))
+	}
+	for i := range frames {
+		_, got, err := c.Read(c.ctx)
+		require.NoError(t, err)
+		require.Contains(t, string(got[:40]), fmt.Sprintf(`"seq":%d,`, i))
+	}
+	require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
+	require.Equal(t, code.CloseNormal, receive(t, c.closed))
 }
 
 func TestEventsOverTLS(t *testing.T) {

@@ -82,6 +82,10 @@ func TestHeartbeat(t *testing.T) {
 		require.Equal(t, ws.OpPing, p.frame().Header.OpCode)
 		p.end()
 	})
+}
+
+func TestEndOfLife(t *testing.T) {
+	t.Parallel()
 	t.Run("SS-STR-4 a stream ends after 30 minutes with 1001", func(t *testing.T) {
 		t.Parallel()
 		st := newStand(t, Limits{}, nil)
@@ -152,6 +156,10 @@ func TestStop(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	})
+}
+
+func TestStopWaits(t *testing.T) {
+	t.Parallel()
 	t.Run("it waits for a handler", func(t *testing.T) {
 		t.Parallel()
 		st := newStand(t, Limits{}, nil)

@@ -59,6 +59,10 @@ func TestSSE(t *testing.T) {
 		require.True(t, strings.HasSuffix(text, "xx\"}\n\nevent: after\ndata: {\"v\":1}\n\n"), text[len(text)-99:])
 		require.Equal(t, code.CloseGoingAway, receive(t, h.closed))
 	})
+}
+
+func TestSSEEnds(t *testing.T) {
+	t.Parallel()
 	t.Run("SS-ROLE-2 a lost right is told in a closed frame", func(t *testing.T) {
 		t.Parallel()
 		st := newStand(t, Limits{}, nil)
@@ -80,6 +84,10 @@ func TestSSE(t *testing.T) {
 		require.Less(t, strings.Count(string(body), "event: "), sent)
 		require.Equal(t, code.CloseTooSlow, receive(t, h.closed))
 	})
+}
+
+func TestSSESilence(t *testing.T) {
+	t.Parallel()
 	t.Run("SS-STR-4 a comment after 15 s of silence", func(t *testing.T) {
 		t.Parallel()
 		st := newStand(t, Limits{}, nil)
@@ -98,6 +106,10 @@ func TestSSE(t *testing.T) {
 		require.NoError(t, lines.Err())
 		require.Equal(t, []string{"event: x", `data: {"v":1}`, "", ": ping 1800000030000", ""}, got)
 	})
+}
+
+func TestSSEClients(t *testing.T) {
+	t.Parallel()
 	t.Run("a client that leaves", func(t *testing.T) {
 		t.Parallel()
 		st := newStand(t, Limits{}, nil)
