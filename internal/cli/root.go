@@ -11,6 +11,7 @@ import (
 // commands makes every command of the root. A new one is added here.
 var commands = []func(*app) *cobra.Command{
 	newServe,
+	newDemo,
 	newConfig,
 	newVersion,
 	newUser,
@@ -20,6 +21,7 @@ var commands = []func(*app) *cobra.Command{
 	newDispatch,
 	newDevice,
 	newOrg,
+	newBench,
 }
 
 func newRoot(a *app) *cobra.Command {
