@@ -57,8 +57,10 @@ func TestStartRefuses(t *testing.T) {
 			reason:   storage.MissingFolder,
 		},
 		"a file that is no database": {
-			database: func(t *testing.T) string { return "sqlite:" + write(t, "Dear diary, this is not a database, however long it is.") },
-			reason:   storage.ForeignDatabase,
+			database: func(t *testing.T) string {
+				return "sqlite:" + write(t, "Dear diary, this is not a database, however long it is.")
+			},
+			reason: storage.ForeignDatabase,
 		},
 		"a PostgreSQL that does not answer": {
 			database: func(*testing.T) string { return "postgres://cairn:secret-word@127.0.0.1:1/cairn?sslmode=disable" },
@@ -85,8 +87,10 @@ func TestStartRefuses(t *testing.T) {
 			says: "push.fcm.credentials_file",
 		},
 		"push credentials that are none": {
-			change: func(t *testing.T, c *config.Config) { c.Push.FCM.Project, c.Push.FCM.CredentialsFile = "p", write(t, "{") },
-			says:   "credentials",
+			change: func(t *testing.T, c *config.Config) {
+				c.Push.FCM.Project, c.Push.FCM.CredentialsFile = "p", write(t, "{")
+			},
+			says: "credentials",
 		},
 		"an address that is taken": {
 			change: func(t *testing.T, c *config.Config) { c.Listen = taken(t) },

@@ -45,15 +45,22 @@ type Stream struct {
 
 // Open opens a stream of a session from a cursor. A refusal is an Answer without a Stream.
 func (c *Client) Open(ctx context.Context, transport Transport, session string, after int64) (*Stream, Answer, error) {
+	end := "/stream"
+	if transport == WebSocket {
+		end = "/ws"
+	}
+	return c.OpenPath(ctx, transport, sessionPath(session, fmt.Sprintf("%s?after=%d", end, after)))
+}
+
+// OpenPath opens the stream at a path.
+func (c *Client) OpenPath(ctx context.Context, transport Transport, path string) (*Stream, Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Stream{Frames: make(chan Frame), cancel: cancel}
-	var refusal Answer
-	var err error
+	open := s.openSocket
 	if transport == SSE {
-		refusal, err = s.openSSE(ctx, c, sessionPath(session, fmt.Sprintf("/stream?after=%d", after)))
-	} else {
-		refusal, err = s.openSocket(ctx, c, sessionPath(session, fmt.Sprintf("/ws?after=%d", after)))
+		open = s.openSSE
 	}
+	refusal, err := open(ctx, c, path)
 	if err != nil || refusal.Status != 0 {
 		cancel()
 		return nil, refusal, err
