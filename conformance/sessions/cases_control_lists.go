@@ -58,7 +58,7 @@ func caseControlTarget(t *trial) {
 }
 
 func caseManyControls(t *trial, ours bool) {
-	r := t.room().executed()
+	r := t.room()
 	const many = 505
 	socket := openWebSocket(r.owner, r, "").live()
 	for i := range many {
@@ -77,7 +77,7 @@ func caseManyControls(t *trial, ours bool) {
 	rest := r.controls(fmt.Sprintf("?after=%d", first[499].Seq))
 	require.Len(t, rest, 5)
 	require.EqualValues(t, 501, rest[0].Seq)
-	r.applied(r.owner, "c000").want(200)
+	r.executed().applied(r.owner, "c000").want(200)
 	require.Equal(t, []string{"c000"}, ids(r.controls("?applied=true")))
 	require.Equal(t, "c000", r.controls("?applied=all")[0].ID)
 	require.Len(t, r.controls("?applied=all&after=500"), 5)
