@@ -12,7 +12,7 @@ const (
 	envURL        = "CAIRN_URL"
 	envKey        = "CAIRN_API_KEY"
 	envDevice     = "CAIRN_DEVICE"
-	envShareToken = "CAIRN_SHARE_TOKEN" //nolint:gosec // its name
+	envShareToken = "CAIRN_SHARE_TOKEN"
 
 	defaultURL = "http://127.0.0.1:8787"
 )

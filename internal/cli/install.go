@@ -61,7 +61,7 @@ func configPlaces(system string) []configPlace {
 }
 
 func readDevice(path string) (string, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // the user's own configuration
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read this install's device id: %w", err)
 	}

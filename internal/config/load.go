@@ -135,7 +135,7 @@ func (g *gathering) file(from Sources) error {
 	if path == "" {
 		return nil
 	}
-	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read configuration file: %w", err)
 	}
