@@ -139,7 +139,7 @@ func (s *Service) store(tx storage.Tx, sess *record, events []wire.Event, byServ
 			sess.ID, event.Seq, event.Kind, event.TS, event.SenderDeviceID, event.TurnID, event.ClientEventID,
 			[]byte(event.Payload), byServer, sess.accessVersion, now,
 		})
-		sess.events = append(sess.events, Stored{Event: event, AccessVersion: sess.accessVersion, CommittedAt: now})
+		sess.events = append(sess.events, Stored{Event: event, ByServer: byServer, AccessVersion: sess.accessVersion, CommittedAt: now})
 	}
 	sess.LastSeq = events[len(events)-1].Seq
 	sess.LastEventAt = wire.Time{Time: now}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/audit"
@@ -63,6 +64,16 @@ func (s *Service) accept(tx storage.Tx, sess *record, control *wire.Control) err
 type echo struct {
 	Control wire.Control `json:"control"`
 	Applied bool         `json:"applied"`
+}
+
+// EchoOf answers the control that a stored event is the echo of, false for every other event.
+func EchoOf(event *Stored) (wire.Control, bool) {
+	if !event.ByServer || event.Kind != wire.KindControl {
+		return wire.Control{}, false
+	}
+	var payload echo
+	err := json.Unmarshal(event.Payload, &payload)
+	return payload.Control, err == nil
 }
 
 // controlDetail is what the audit keeps of a control; its text stays in the log.

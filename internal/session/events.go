@@ -46,7 +46,7 @@ func (s *Service) Events(ctx context.Context, by Caller, ref string, window Wind
 	})
 }
 
-const eventColumns = `seq, kind, ts, sender_device_id, turn_id, client_event_id, payload, access_version, committed_at`
+const eventColumns = `seq, kind, ts, sender_device_id, turn_id, client_event_id, payload, by_server, access_version, committed_at`
 
 // pageBytes is how many bytes of payload one reading of the log answers, and at most one event more.
 const pageBytes = 8 << 20
@@ -77,7 +77,7 @@ func scanEvents(tx storage.Tx, query string, args ...any) ([]Stored, error) {
 		var event Stored
 		var payload []byte
 		if err := row.Scan(&event.Seq, &event.Kind, &event.TS, &event.SenderDeviceID, &event.TurnID,
-			&event.ClientEventID, &payload, &event.AccessVersion, &event.CommittedAt); err != nil {
+			&event.ClientEventID, &payload, &event.ByServer, &event.AccessVersion, &event.CommittedAt); err != nil {
 			return err
 		}
 		event.Payload = payload

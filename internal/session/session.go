@@ -59,6 +59,8 @@ type State struct {
 // Stored is an event as the log holds it.
 type Stored struct {
 	wire.Event
+
+	ByServer      bool      // not an executor's
 	AccessVersion int64     // the session's, at the event's commit (SS-ROLE-2)
 	CommittedAt   time.Time // the database's clock
 }

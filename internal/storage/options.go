@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -106,19 +105,4 @@ func Ping(ctx context.Context, db DB) error {
 		_, err := tx.Get("SELECT 1", nil, &one)
 		return err
 	})
-}
-
-// DataVersion answers a number that changes when another process has committed to the SQLite file;
-// ok is false on PostgreSQL, which has wake-ups of its own.
-func DataVersion(ctx context.Context, db DB) (version int64, ok bool, err error) {
-	opened, isOurs := db.(*database)
-	if !isOurs {
-		return 0, false, errors.New("read data version: not a database of this package")
-	}
-	watched, isSQLite := opened.engine.(*sqliteEngine)
-	if !isSQLite {
-		return 0, false, nil
-	}
-	version, err = watched.dataVersion(ctx)
-	return version, true, err
 }

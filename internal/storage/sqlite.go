@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 	"github.com/cairnsync/cairn/internal/env"
 )
 
-// sqliteEngine has one writer, a pool of readers, a checkpointer and a watcher of other processes.
+// sqliteEngine has one writer, a pool of readers, and a checkpointer.
 type sqliteEngine struct {
 	path    string
 	env     *env.Env
@@ -26,11 +25,8 @@ type sqliteEngine struct {
 	readers chan *sqliteConn // holds the idle ones; nil is a reader not yet opened
 	size    int
 
-	mu      sync.Mutex
-	last    time.Time   // the latest time handed out; guarded by mu
-	watcher *sqliteConn // opened by the first dataVersion; guarded by watching
-
-	watching sync.Mutex
+	mu   sync.Mutex
+	last time.Time // the latest time handed out; guarded by mu
 }
 
 // busyTimeout bounds waiting for another process that writes.
@@ -153,39 +149,11 @@ func (e *sqliteEngine) readOn(ctx context.Context, conn *sqliteConn, fn func(Tx)
 	return tx.call(fn)
 }
 
-// dataVersion asks on a connection that does nothing else: the number only tells about commits of
-// other connections.
-func (e *sqliteEngine) dataVersion(ctx context.Context) (int64, error) {
-	e.watching.Lock()
-	defer e.watching.Unlock()
-	if e.watcher == nil {
-		conn, err := openConn(e.path, true)
-		if err != nil {
-			return 0, err
-		}
-		e.watcher = conn
-	}
-	e.watcher.interruptWith(ctx)
-	version, err := e.watcher.number("PRAGMA data_version")
-	if err != nil {
-		e.watcher.close()
-		e.watcher = nil
-		return 0, fmt.Errorf("read data version: %w", err)
-	}
-	return version, nil
-}
-
 func (e *sqliteEngine) close() error {
 	for range e.size {
 		if conn := <-e.readers; conn != nil {
 			conn.close()
 		}
-	}
-	e.watching.Lock()
-	defer e.watching.Unlock()
-	if e.watcher != nil {
-		e.watcher.close()
-		e.watcher = nil
 	}
 	err := e.keeper.close() // the last connection: it empties the log
 	unlockFile(e.lock)

@@ -244,8 +244,15 @@ func (f *feed) deliver(ctx context.Context, events []session.Stored) {
 	}
 	page := newPage(events)
 	f.pages.add(page)
+	controls := acceptedControls(events)
 	for _, stream := range f.live {
+		before := stream.seq
 		stream.send(page)
+		for _, control := range controls {
+			if control.seq > before { // it was not replayed, so that it is new to this stream
+				stream.sink.Send(control.block)
+			}
+		}
 	}
 }
 

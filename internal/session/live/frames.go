@@ -49,6 +49,40 @@ type appliedControl struct {
 	Applied bool             `json:"applied"`
 }
 
+// newControl is the frame of a control that was accepted (SS-STR-3).
+type newControl struct {
+	ID             string           `json:"id"`
+	Kind           wire.ControlKind `json:"kind"`
+	Text           *string          `json:"text"`
+	TurnID         *string          `json:"turn_id"`
+	AskID          *string          `json:"ask_id"`
+	FromDeviceID   string           `json:"from_device_id"`
+	TargetDeviceID *string          `json:"target_device_id,omitempty"`
+	Mode           wire.Mode        `json:"mode,omitempty"`
+	Seq            int64            `json:"seq"`
+	Applied        bool             `json:"applied"`
+}
+
+// acceptedControl is a control frame, and the event it follows.
+type acceptedControl struct {
+	seq   int64
+	block *conn.Block
+}
+
+// acceptedControls makes a frame for every echo among events.
+func acceptedControls(events []session.Stored) []acceptedControl {
+	var accepted []acceptedControl
+	for i := range events {
+		c, isEcho := session.EchoOf(&events[i])
+		if !isEcho {
+			continue
+		}
+		object := newControl{c.ID, c.Kind, c.Text, c.TurnID, c.AskID, c.FromDeviceID, c.TargetDeviceID, c.Mode, c.Seq, false}
+		accepted = append(accepted, acceptedControl{c.Seq, conn.NewBlock(frame(wire.FrameControl, object))})
+	}
+	return accepted
+}
+
 func readApplied(tx storage.Tx, sessionID string, revision, after, upTo int64) ([]appliedControl, error) {
 	controls, err := session.AppliedControls(tx, sessionID, revision, after, upTo)
 	list := make([]appliedControl, 0, len(controls))
