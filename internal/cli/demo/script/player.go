@@ -69,6 +69,9 @@ func (p *Player) observe(event wire.Event) {
 		}
 	case trace.TurnEnd:
 		p.turn, p.paused, p.ask = "", false, nil
+		for event.TurnID != nil && p.next < len(p.run) && p.run[p.next].Turn == *event.TurnID {
+			p.next++ // of a cancelled turn nothing more is played, on no device
+		}
 	case trace.Ask:
 		p.ask = &payload
 	case trace.AskResolved:
@@ -261,15 +264,12 @@ func allows(ask trace.Ask, optionID string) bool {
 	return false
 }
 
-// cancel ends the open turn: its lines are not played.
+// cancel ends the open turn.
 func (p *Player) cancel(reason string) []wire.IncomingEvent {
 	var events []wire.IncomingEvent
 	if p.pause != nil {
 		events = p.emit(superseded(p.pause.ID))
 		p.pause = nil
-	}
-	for p.next < len(p.run) && p.run[p.next].Turn == p.turn {
-		p.next++
 	}
 	return append(events, p.emit(trace.TurnEnd{Status: trace.TurnCancelled, Reason: reason})...)
 }
