@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -237,8 +238,11 @@ func TestIdempotentRetry(t *testing.T) {
 	})
 	t.Run("SS-CON-4 a dispatch brings its own control id to the retry, and queued is success", func(t *testing.T) {
 		t.Parallel()
+		var mu sync.Mutex // guards ids
 		var ids []string
 		client := answering(t, sessions.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
 			var dispatch wire.Dispatch
 			_ = json.NewDecoder(r.Body).Decode(&dispatch)
 			if ids = append(ids, *dispatch.ControlID); len(ids) == 1 {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -276,11 +277,10 @@ func TestViewerEnds(t *testing.T) {
 
 // streaming answers a client of one in-memory SSE handler, and counts its connections.
 func streaming(t *testing.T, play func(number int, w http.ResponseWriter, r *http.Request)) *sessions.Client {
-	var count int
+	var count atomic.Int64
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		count++
 		w.Header().Set("Content-Type", "text/event-stream")
-		play(count, w, r)
+		play(int(count.Add(1)), w, r)
 	}
 	return newClient(t, sessions.Config{BaseURL: "http://fake.test", HTTP: &http.Client{Transport: memory{http.HandlerFunc(handler)}}})
 }
@@ -491,7 +491,10 @@ func TestViewerProperty(t *testing.T) {
 // viewThrough answers the seqs that a viewer hands out while its connections play tricks.
 func viewThrough(t *testing.T, total int64, tricks []string) (got []int64, failure error) {
 	t.Helper()
+	var mu sync.Mutex // guards tricks: a connection may still end while the next one begins
 	client := streaming(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 		tricks = misbehave(w, after, total, tricks)
 	})
