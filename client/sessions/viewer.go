@@ -192,7 +192,7 @@ func (r *viewing) ending(ctx context.Context, err error) error {
 	case errors.As(err, &consumer):
 		return consumer.error
 	case ctx.Err() != nil:
-		return ctx.Err() //nolint:wrapcheck // promised as it is
+		return ctx.Err()
 	case errors.Is(err, ErrEmptyReference), errors.Is(err, errNotSent), errors.Is(err, ErrForeignRedirect):
 		return err
 	case errors.As(err, &closed) && closed.final():
@@ -217,7 +217,7 @@ func (r *viewing) pause(ctx context.Context, reason error) error {
 		return err
 	}
 	if !sleep(ctx, wait) {
-		return ctx.Err() //nolint:wrapcheck // promised as it is
+		return ctx.Err()
 	}
 	return nil
 }
