@@ -26,8 +26,9 @@ lint: ## Run every linter
 verify: ## Run everything that must be green: what .ci/run does
 	@bash .ci/run
 
-bench: ## Measure throughput, latency and memory against a baseline
-	$(GO) run ./cmd/cairn bench
+bench: build ## Measure throughput, latency and memory against baselines, into docs/benchmarks.md
+	@scripts/need-postgres
+	$(GO) run ./internal/testkit/withpostgres -fsync bin/cairn bench sessions --write docs/benchmarks.md
 
 demo: ## Watch one session on several devices, without anything to set up
 	$(GO) run ./cmd/cairn demo

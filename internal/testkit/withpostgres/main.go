@@ -1,6 +1,6 @@
 // Command withpostgres runs a command with a private PostgreSQL cluster, named by
 // CAIRN_TEST_POSTGRES in its environment, so that all test processes of a run share one. It ends with
-// the command's exit status; 125 means that the cluster or the command could not be started.
+// the command's exit status. With -fsync commits reach the disk, as in production; 125 means that the cluster or the command could not be started.
 package main
 
 import (
@@ -25,10 +25,14 @@ func main() {
 const cannotRun = 125
 
 func run(command []string) (int, error) {
-	if len(command) == 0 {
-		return cannotRun, errors.New("usage: withpostgres command [argument…]")
+	durable := len(command) > 0 && command[0] == "-fsync"
+	if durable {
+		command = command[1:]
 	}
-	cluster, err := postgres.Start("", postgres.Options{})
+	if len(command) == 0 {
+		return cannotRun, errors.New("usage: withpostgres [-fsync] command [argument…]")
+	}
+	cluster, err := postgres.Start("", postgres.Options{Fsync: durable})
 	if err != nil {
 		return cannotRun, err
 	}
