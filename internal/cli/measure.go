@@ -25,6 +25,7 @@ processes of their own; every figure stands beside a baseline of the same run. S
 	cmd.Flags().IntVar(&o.Runs, "runs", 3, "how often each scenario runs; figures are medians")
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "scenarios to measure")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "short runs, to try the benchmark itself")
+	cmd.Flags().StringVar(&o.Profiles, "profiles", "", "a folder for CPU profiles of the servers")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	page := cmd.Flags().String("write", "", "also write the report as Markdown to this file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +70,10 @@ func (a *app) showReport(report bench.Report, asJSON bool, page string) error {
 func newBenchNode(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Serve for a measurement", Args: fits, Hidden: true}
 	settings := cmd.Flags().StringArray("set", nil, "key=value")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return bench.Node(cmd.Context(), *settings, a.in, a.out) }
+	profile := cmd.Flags().String("profile", "", "a file for the CPU profile")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return bench.Node(cmd.Context(), *settings, *profile, a.in, a.out)
+	}
 	return cmd
 }
 

@@ -30,6 +30,8 @@ type Options struct {
 	Quick bool
 	// Program is this binary, which is started again as the server.
 	Program string
+	// Profiles is a folder for the servers' CPU profiles, "" for none.
+	Profiles string
 	// Progress gets a line for every run.
 	Progress io.Writer
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/pprof"
 	"time"
 
 	client "github.com/cairnsync/cairn/client/sessions"
@@ -23,7 +24,19 @@ import (
 
 // Node runs a server until its input ends; it is the server's side of a measurement. It says its URL
 // first, and gives memory back when told to collect.
-func Node(ctx context.Context, settings []string, in io.Reader, out io.Writer) error {
+//
+// A profile is the file that its CPU profile is written to, "" for none.
+func Node(ctx context.Context, settings []string, profile string, in io.Reader, out io.Writer) error {
+	if profile != "" {
+		file, err := os.Create(profile)
+		if err != nil {
+			return fmt.Errorf("write profile: %w", err)
+		}
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	loaded, _, err := config.Load(config.Sources{Set: settings})
 	if err != nil {
 		return err
@@ -76,6 +89,9 @@ func (b *bench) open(ctx context.Context, engine string, settings ...string) (*s
 	args := []string{"node", "--set", "listen=127.0.0.1:0", "--set", "database=" + s.database}
 	for _, setting := range settings {
 		args = append(args, "--set", setting)
+	}
+	if b.Profiles != "" {
+		args = append(args, "--profile", filepath.Join(b.Profiles, s.env.NewID()+".pprof"))
 	}
 	s.child, err = b.spawn(ctx, args...)
 	return s, err

@@ -1,6 +1,7 @@
 // Command withpostgres runs a command with a private PostgreSQL cluster, named by
-// CAIRN_TEST_POSTGRES in its environment, so that all test processes of a run share one. It ends with
-// the command's exit status. With -fsync commits reach the disk, as in production; 125 means that the cluster or the command could not be started.
+// CAIRN_TEST_POSTGRES in its environment, so that all test processes of a run share one. With -fsync
+// commits reach the disk, as in production. It ends with the command's exit status; 125 means that
+// the cluster or the command could not be started.
 package main
 
 import (
