@@ -48,15 +48,6 @@ func environ(t *testing.T) []string {
 	return append(os.Environ(), "CAIRN_LISTEN=nonsense", "CAIRN_API_KEY=nonsense")
 }
 
-func TestDemonstrationOnItsOwnDatabase(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	require.NoError(t, demo.Run(t.Context(), demo.Options{
-		Speed: speed, Out: &out, Environ: environ(t), Env: testkit.Env(),
-	}), out.String())
-	requireShown(t, out.String(), "SQLite")
-}
-
 func TestDemonstrationOnGivenDatabases(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
@@ -121,6 +112,7 @@ func TestDemonstrationOnATerminal(t *testing.T) {
 	require.True(t, left, "the terminal is given back")
 	require.Contains(t, screen, "offline")
 	require.Contains(t, screen, "(took the lease by force)")
+	require.Regexp(t, `(?m)^server +SQLite +263 `, after, "on a file of its own")
 	require.Contains(t, after, "Every log is the server's")
 }
 
@@ -145,7 +137,7 @@ func launch(t *testing.T) *launched {
 	l.out = bufio.NewReader(out)
 	for text := ""; !strings.Contains(text, "step     2"); {
 		text, err = l.out.ReadString('\n')
-		require.NoError(t, err, l.errs.String())
+		require.NoError(t, err)
 	}
 	require.NotEmpty(t, l.files(t), "the database is there")
 	return l

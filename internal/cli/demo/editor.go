@@ -106,7 +106,7 @@ func (e *editor) send(ctx context.Context, next intent) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // nothing was done
+		return ctx.Err()
 	case <-timer.C:
 	}
 	if _, err := e.viewer.SendControl(ctx, next.control); err != nil {

@@ -55,7 +55,7 @@ func handOver(to chan<- wire.Control) func(context.Context, wire.Control) error 
 		case to <- control:
 			return nil
 		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // the executor asks for it as it is
+			return ctx.Err()
 		}
 	}
 }
@@ -80,11 +80,11 @@ func (a *actor) perform(ctx context.Context, c *client.Client, executor *client.
 		}
 		events, err := a.awaitNext(executor.Context(), player, standing, wait, controls)
 		if err != nil {
-			return nil //nolint:nilerr // the lease is gone or all is over: Stop says which
+			return nil // the lease is gone or all is over: Stop says which
 		}
 		for _, event := range events {
 			if err := executor.Emit(ctx, event); err != nil {
-				return nil //nolint:nilerr // as above
+				return nil // as above
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (a *actor) awaitNext(
 	}
 	select {
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, context.Cause(ctx) //nolint:wrapcheck // only that it ended matters
 	case control := <-controls:
 		return player.Control(control), nil
 	case <-due:

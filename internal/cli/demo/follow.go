@@ -96,7 +96,7 @@ func (a *actor) follow(ctx context.Context, orders <-chan order) error {
 // causeOf answers why a context ended if it tells more than that it did.
 func causeOf(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return cause
+		return cause //nolint:wrapcheck // it was made by us
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func startServer(ctx context.Context, c *crew, database, folder string) (string,
 	poll := time.NewTicker(readyPoll)
 	defer poll.Stop()
 	for {
-		content, err := os.ReadFile(ready) //nolint:gosec // in our own folder
+		content, err := os.ReadFile(ready)
 		if err == nil {
 			return strings.TrimSpace(string(content)), nil
 		}

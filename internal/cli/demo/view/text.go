@@ -64,11 +64,11 @@ func Cut(line string, columns int) string {
 // not fit is cut. A style that is in force goes on in the next row.
 func Wrap(line string, columns, indent, rows int) []string {
 	var broken []string
-	style := ""
 	for len(broken) < rows-1 && Width(line) > columns {
 		at := breakAt(line, columns, indent, len(broken) > 0)
 		head := strings.TrimRight(line[:at], " ")
-		if style = styleAfter(head); style != "" {
+		style := styleAfter(head)
+		if style != "" {
 			head += resetStyle
 		}
 		broken = append(broken, head)

@@ -144,6 +144,9 @@ func TestEntriesAreBounded(t *testing.T) {
 	require.Equal(t, "note 10.", s.entries[0].note)
 }
 
+// wide characters take two columns each.
+const wide = "ｗｉｄ"
+
 // only SGR sequences and printable text may reach the terminal.
 var allowed = regexp.MustCompile(`^(\x1b\[[0-9;]*m|[^\x00-\x1f\x7f-\x9f])*$`)
 
@@ -152,7 +155,7 @@ func TestPictureFitsWhateverIsSaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScene(rapid.Bool().Draw(t, "color"))
 		texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-			"\x1b[2J\x1b[H", "漢字かな", "a\u0301e\u0301", strings.Repeat("x", 300), strings.Repeat("y ", 200), "👩‍👩‍👧", "\r\n\t", "\u202e",
+			"\x1b[2J\x1b[H", wide, "a\u0301e\u0301", strings.Repeat("x", 300), strings.Repeat("y ", 200), "👩‍👩‍👧", "\r\n\t", "\u202e",
 		}))
 		for range rapid.IntRange(0, 30).Draw(t, "events") {
 			text := texts.Draw(t, "text")
@@ -189,8 +192,8 @@ func TestCutKeepsStylesWhole(t *testing.T) {
 		{"longer", 5, "long…"},
 		{"\x1b[31mred\x1b[0m", 3, "\x1b[31mred\x1b[0m"},
 		{"\x1b[31mlonger\x1b[0m", 4, "\x1b[31mlon…\x1b[0m"},
-		{"漢字漢", 5, "漢字…"},
-		{"漢字漢", 4, "漢…"},
+		{wide, 5, wide[:2*len("ｗ")] + "…"},
+		{wide, 4, wide[:len("ｗ")] + "…"},
 	} {
 		require.Equal(t, one.want, Cut(one.line, one.columns))
 	}
