@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/internal/testkit/history"
 	"github.com/cairnsync/cairn/internal/testkit/servertest"
@@ -20,12 +21,13 @@ func workload(owner, editor, viewer servertest.Account, lasting time.Duration, u
 
 func logSize(t *testing.T, h *history.History) {
 	t.Helper()
-	opened := 0
+	opened, cut := 0, 0
 	for _, view := range h.Views {
 		opened += view.Opened
+		cut += view.Cut
 	}
-	t.Logf("%d operations, %d events, %d controls, %d viewers over %d connections",
-		len(h.Ops), len(h.Log), len(h.Final), len(h.Views), opened)
+	t.Logf("%d operations, %d events, %d controls, %d viewers over %d connections, %d of them ended by the server",
+		len(h.Ops), len(h.Log), len(h.Final), len(h.Views), opened, cut)
 	if len(h.Log) < 20 || len(h.Final) == 0 {
 		t.Error("the history is too short to prove anything")
 	}
@@ -50,6 +52,20 @@ func TestHistory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Large events, tiny queues and viewers that dawdle: some are cut, and nobody misses anything.
+func TestHistoryOfSlowViewers(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		node := servertest.Start(t, db, func(c *config.Config) { c.Stream.QueueFrames, c.Stream.QueueBytes = 16, 4096 })
+		o := workload(node.Account(t, "owner"), node.Account(t, "editor"), node.Account(t, "viewer"),
+			3*time.Second, func(int) string { return node.URL })
+		o.Batch, o.Pad, o.Dawdle = 60, 8000, 700*time.Millisecond
+		h := history.Record(t, o, nil)
+		logSize(t, h)
+		t.Run("SS-STR-7 a viewer that falls behind resumes without a gap", func(t *testing.T) { h.Check(t) })
+	})
 }
 
 // Two nodes on one PostgreSQL serve one session together, without any setting.

@@ -30,6 +30,19 @@ func NewHTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 }
 
+// narrow makes a client whose connections hold little that was not read yet.
+func narrow() *http.Client {
+	var dialer net.Dialer
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := dialer.DialContext(ctx, network, address)
+		if tcp, ok := connection.(*net.TCPConn); ok {
+			err = errors.Join(err, tcp.SetReadBuffer(64<<10))
+		}
+		return connection, err
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true, DisableKeepAlives: true}}
+}
+
 // Answer is what the server said.
 type Answer struct {
 	Status int

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -121,14 +122,15 @@ func (e *executor) read() {
 // append sends a batch until its fate is known: stored, or refused. A retry leaves the condition out,
 // because the first try may have moved the log itself (SS-EVT-2).
 func (e *executor) append(expected *int64) {
-	batch := make([]wire.IncomingEvent, 1+rand.N(4))
+	batch := make([]wire.IncomingEvent, 1+rand.N(max(e.Batch, 4)))
 	op := Op{Kind: Append, Expected: expected}
+	padding := strings.Repeat("-", e.Pad)
 	for i := range batch {
 		e.counter++
 		id := fmt.Sprintf("e-%d", e.counter)
 		batch[i] = wire.IncomingEvent{
 			Kind: "assistant", ClientEventID: &id,
-			Payload: []byte(fmt.Sprintf(`{"text":"%s of %d","n":9007199254740993,"n":-0,"big":1e400}`, id, e.number)),
+			Payload: []byte(fmt.Sprintf(`{"text":"%s of %d","n":9007199254740993,"n":-0,"big":1e400,"pad":"%s"}`, id, e.number, padding)),
 		}
 		op.IDs = append(op.IDs, id)
 	}

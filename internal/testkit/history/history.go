@@ -78,6 +78,7 @@ type View struct {
 	Events  []wire.Event
 	Applied map[string]bool // controls shown as applied
 	Opened  int             // connections
+	Cut     int             // of them, how many the server ended
 	Trouble []string        // broken promises, as they happened
 }
 

@@ -17,13 +17,15 @@ type viewer struct {
 	transport Transport
 	view      *View
 	seen      int64
-	replaying bool // no lease frame has come on this connection yet
 }
 
 func newViewer(r *run, number int, transport Transport) *viewer {
 	v := &viewer{
 		worker: r.worker(number, r.Viewer), transport: transport,
 		view: &View{Name: fmt.Sprintf("%s viewer %d", transport, number), Applied: map[string]bool{}},
+	}
+	if r.Dawdle > 0 {
+		v.HTTP = narrow()
 	}
 	r.history.Views = append(r.history.Views, v.view)
 	return v
@@ -45,7 +47,6 @@ func (v *viewer) work() {
 			continue
 		}
 		v.view.Opened++
-		v.replaying = true
 		v.follow(stream)
 		stream.Close()
 	}
@@ -53,16 +54,20 @@ func (v *viewer) work() {
 
 // follow reads a connection until it ends, or the viewer is tired of it.
 func (v *viewer) follow(stream *Stream) {
-	tired := time.NewTimer(rand.N(800 * time.Millisecond))
+	tired := time.NewTimer(rand.N(800*time.Millisecond + 4*v.Dawdle + 1))
 	defer tired.Stop()
 	settled := v.settled
 	for !v.complete() {
 		select {
 		case frame, open := <-stream.Frames:
 			if !open {
+				v.view.Cut++
 				return
 			}
 			v.take(frame)
+			if v.Dawdle > 0 && settled != nil && rand.N(20) == 0 {
+				pause(v.ctx, v.Dawdle)
+			}
 		case <-settled:
 			settled = nil // look whether everything is here
 		case <-tired.C:

@@ -36,6 +36,12 @@ type Options struct {
 	Loss float64
 	// Pause is the longest wait of a worker between two requests.
 	Pause time.Duration
+	// Batch is the most events of one append; 0 is 4.
+	Batch int
+	// Pad makes each payload that much longer.
+	Pad int
+	// Dawdle is how long a viewer lets a frame wait now and then, so that it is cut.
+	Dawdle time.Duration
 }
 
 // run is a workload at work.
