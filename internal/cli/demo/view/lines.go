@@ -18,6 +18,7 @@ const (
 	panelWidth = 42
 	nameWidth  = 18
 	viaWidth   = 11
+	stateWidth = 25
 	hangIndent = 27 // where the text of an event's line begins
 	mostRows   = 3  // of one entry
 	headIndent = " Executor  "
@@ -203,8 +204,9 @@ func (s *Scene) follower(f *Follower, width int) string {
 		paint, state = cyan, fmt.Sprintf("catching up, %d behind", s.lastSeq-f.Seq)
 	}
 	left := " " + pad(f.Name, nameWidth) + pad(f.Via, viaWidth)
-	right := fmt.Sprintf(" %4d  ", f.Seq) + s.paint(paint, pad(state, 24))
-	bar := max(0, width-Width(left)-Width(right)-1)
+	seq := fmt.Sprintf(" %4d  ", f.Seq)
+	bar := max(0, width-Width(left)-Width(seq)-stateWidth)
+	right := seq + s.paint(paint, state)
 	full := 0
 	if s.lastSeq > 0 {
 		full = min(bar, int(int64(bar)*f.Seq/s.lastSeq))
