@@ -22,8 +22,7 @@ type sqliteEngine struct {
 	cache   *statementCache
 	lock    *os.File // held by a server, else nil
 	keeper  *checkpointer
-	readers chan *sqliteConn // holds the idle ones; nil is a reader not yet opened
-	size    int
+	readers *readerPool
 
 	mu   sync.Mutex
 	last time.Time // the latest time handed out; guarded by mu
@@ -36,7 +35,7 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	e := &sqliteEngine{path: path, env: options.Env, log: options.Log, cache: newStatementCache(toSQLite), size: options.Readers}
+	e := &sqliteEngine{path: path, env: options.Env, log: options.Log, cache: newStatementCache(toSQLite)}
 	defer func() {
 		if err != nil {
 			unlockFile(e.lock)
@@ -53,10 +52,7 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 	if e.keeper, err = newCheckpointer(path, options.Log); err != nil {
 		return nil, err
 	}
-	e.readers = make(chan *sqliteConn, e.size)
-	for range e.size {
-		e.readers <- nil
-	}
+	e.readers = newReaderPool(options.Readers)
 	return e, nil
 }
 
@@ -117,20 +113,17 @@ func (e *sqliteEngine) dial(context.Context, string) (link, error) {
 
 // read runs fn once on a reader of its own; its snapshot begins with its first statement.
 func (e *sqliteEngine) read(ctx context.Context, fn func(Tx) error) error {
-	var conn *sqliteConn
-	select {
-	case conn = <-e.readers:
-	case <-ctx.Done():
-		return ctx.Err()
+	conn, err := e.readers.take(ctx)
+	if err != nil {
+		return err
 	}
-	defer func() { e.readers <- conn }()
+	defer func() { e.readers.give(conn) }()
 	if conn == nil {
-		var err error
 		if conn, err = openConn(e.path, true); err != nil {
 			return err
 		}
 	}
-	err := e.readOn(ctx, conn, fn)
+	err = e.readOn(ctx, conn, fn)
 	if !conn.usable() {
 		conn.close()
 		conn = nil
@@ -150,11 +143,7 @@ func (e *sqliteEngine) readOn(ctx context.Context, conn *sqliteConn, fn func(Tx)
 }
 
 func (e *sqliteEngine) close() error {
-	for range e.size {
-		if conn := <-e.readers; conn != nil {
-			conn.close()
-		}
-	}
+	e.readers.close()
 	err := e.keeper.close() // the last connection: it empties the log
 	unlockFile(e.lock)
 	return err

@@ -48,16 +48,16 @@ func (c *call) target() (string, error) {
 }
 
 func (a *API) sendControl(c *call) (reply, error) {
-	receipt, err := a.control(c, c.form)
+	receipt, err := a.control(c.Context(), c.by, c.PathValue("id"), c.form)
 	return accepted(receipt, receipt.Duplicate), err
 }
 
-func (a *API) control(c *call, f *form) (wire.ControlReceipt, error) {
+func (a *API) control(ctx context.Context, by session.Caller, ref string, f *form) (wire.ControlReceipt, error) {
 	control := f.control()
 	if err := f.err(); err != nil {
 		return wire.ControlReceipt{}, err
 	}
-	return a.Sessions.Control(c.Context(), c.by, c.PathValue("id"), control)
+	return a.Sessions.Control(ctx, by, ref, control)
 }
 
 // accepted is 202 for something new and 200 for a repetition.

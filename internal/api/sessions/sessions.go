@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -97,16 +98,16 @@ func (a *API) listEvents(c *call) (reply, error) {
 }
 
 func (a *API) appendEvents(c *call) (reply, error) {
-	receipt, err := a.append(c, c.form)
+	receipt, err := a.append(c.Context(), c.by, c.PathValue("id"), c.form)
 	return ok(receipt), err
 }
 
-func (a *API) append(c *call, f *form) (wire.Receipt, error) {
+func (a *API) append(ctx context.Context, by session.Caller, ref string, f *form) (wire.Receipt, error) {
 	events, expected := f.batch()
 	if err := f.err(); err != nil {
 		return wire.Receipt{}, err
 	}
-	return a.Sessions.Append(c.Context(), c.by, c.PathValue("id"), session.Batch{Events: events, ExpectedLastSeq: expected})
+	return a.Sessions.Append(ctx, by, ref, session.Batch{Events: events, ExpectedLastSeq: expected})
 }
 
 func (a *API) claimLease(c *call) (reply, error) {

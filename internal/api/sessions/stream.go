@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/session"
 	"github.com/cairnsync/cairn/internal/session/live"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -66,10 +67,8 @@ func (a *API) socket(c *call, w http.ResponseWriter) error {
 		a.handshakeFailed(w, err)
 		return nil
 	}
-	// The request's context ends with the handler; the connection lives on.
-	c.Request = c.WithContext(context.WithoutCancel(c.Context()))
-	up := &upstream{api: a, call: c, sessionID: id, sink: stream, viewer: a.Hub.Open(c.by, id, c.cursor(), stream)}
-	c.SetPathValue("id", id)
+	// Nothing of the request is kept: it would cost an idle viewer more than everything else.
+	up := &upstream{api: a, by: c.by, sessionID: id, sink: stream, viewer: a.Hub.Open(c.by, id, c.cursor(), stream)}
 	stream.Run(conn.Handler{Message: up.message, Closed: func(code.Close) { up.viewer.Close() }})
 	return nil
 }
@@ -108,7 +107,7 @@ func closeCode(c code.Code) code.Close {
 // upstream is what a client sends on its WebSocket.
 type upstream struct {
 	api       *API
-	call      *call
+	by        session.Caller
 	sessionID string
 	sink      *conn.Stream
 	viewer    *live.Stream
@@ -152,8 +151,8 @@ func (u *upstream) handle(f *form) (any, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	by := u.call.by
-	alive, err := u.api.Identity.Alive(u.call.Context(), by.KeyID, by.UserID, by.DeviceID)
+	ctx := context.Background() // what a client has sent is carried out, also when it leaves
+	alive, err := u.api.Identity.Alive(ctx, u.by.KeyID, u.by.UserID, u.by.DeviceID)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +161,9 @@ func (u *upstream) handle(f *form) (any, error) {
 	}
 	switch kind {
 	case wire.FrameControl:
-		return u.api.control(u.call, f)
+		return u.api.control(ctx, u.by, u.sessionID, f)
 	case wire.FrameEvents:
-		return u.api.append(u.call, f)
+		return u.api.append(ctx, u.by, u.sessionID, f)
 	case wire.FramePresence:
 		return u.presence(f)
 	default:
@@ -186,7 +185,7 @@ func (u *upstream) presence(f *form) (any, error) {
 
 func (u *upstream) logged(err error) *fault.Error {
 	refusal := fault.From(err)
-	if code.Of(refusal.Code).Status >= http.StatusInternalServerError && u.call.Context().Err() == nil {
+	if code.Of(refusal.Code).Status >= http.StatusInternalServerError {
 		u.api.Log.Error("message failed", "session", u.sessionID, "error", err)
 	}
 	return refusal

@@ -77,13 +77,13 @@ func (b *bench) bareFanout(ctx context.Context, rounds, frames, together int) (c
 		return 0, err
 	}
 	defer v.close()
-	if _, err := c.ask("ready"); err != nil {
+	if err := c.ask("ready"); err != nil {
 		return 0, err
 	}
 	before := c.cpu()
 	for range rounds {
 		want := v.events.Load() + int64(frames*audience)
-		if _, err := c.ask(fmt.Sprintf("send %d %d", frames, together)); err != nil {
+		if err := c.ask(fmt.Sprintf("send %d %d", frames, together)); err != nil {
 			return 0, err
 		}
 		if err := until(ctx, "deliveries", patience, func() bool { return v.events.Load() >= want }); err != nil {

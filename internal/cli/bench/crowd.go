@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"bufio"
 
 	client "github.com/cairnsync/cairn/client/sessions"
 )
@@ -19,7 +18,7 @@ func (h *hall) wasCut() bool { return h.metric("cairn_streams_cut_total") > 0 }
 
 // metric sums a metric of the server over its labels.
 func (s *site) metric(name string) float64 {
-	response, err := http.Get(s.hello + "/metrics") //nolint:gosec,noctx // our own server on loopback
+	response, err := http.Get(s.hello + "/metrics") //nolint:noctx // our own server on loopback
 	if err != nil {
 		return 0
 	}
@@ -111,13 +110,9 @@ func measureReconnect(ctx context.Context, b *bench, engine string) ([]Figure, e
 	if b.Quick {
 		n = 200
 	}
-	s, err := b.open(ctx, engine)
+	s, e, err := b.stage(ctx, engine)
 	if err != nil {
 		return nil, err
-	}
-	e, err := s.execute(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.stop())
 	}
 	ids := devices(b.env, n)
 	took, cpu, err := b.reconnect(ctx, s, e, ids, missed)

@@ -139,7 +139,7 @@ func (b *bench) repeat(ctx context.Context, s scenario, engine string) ([]Figure
 			return nil, err
 		}
 		for _, f := range figures {
-			_, _ = fmt.Fprintf(b.Progress, "%s %s run %d (%.0f s): %s: %.4g %s, baseline %.4g, ratio %.2f, CPU %.2f\n", //nolint:errcheck // progress only
+			_, _ = fmt.Fprintf(b.Progress, "%s %s run %d (%.0f s): %s: %.4g %s, baseline %.4g, ratio %.2f, CPU %.2f\n",
 				s.name, engine, i+1, b.env.Now().Sub(started).Seconds(), f.Load, f.Value, f.Unit, f.Baseline, f.Ratio, f.CPU)
 		}
 		runs = append(runs, figures)

@@ -25,15 +25,12 @@ type hall struct {
 
 // gather opens a session for an audience of n; at changes how they connect.
 func (b *bench) gather(ctx context.Context, n int, by transport, at func(*target), settings ...string) (*hall, error) {
-	s, err := b.open(ctx, sqlite, settings...)
+	s, e, err := b.stage(ctx, sqlite, settings...)
 	if err != nil {
 		return nil, err
 	}
-	h := &hall{site: s}
-	if h.executor, err = s.execute(ctx); err != nil {
-		return nil, errors.Join(err, s.stop())
-	}
-	where := s.target(h.executor.session, by, 0)
+	h := &hall{site: s, executor: e}
+	where := s.target(e.session, by, 0)
 	if at != nil {
 		at(&where)
 	}
@@ -42,6 +39,19 @@ func (b *bench) gather(ctx context.Context, n int, by transport, at func(*target
 	}
 	// The first event shows that everybody is live.
 	return h, errors.Join(h.send(1, 8), h.arrived(ctx, n))
+}
+
+// stage opens a server and, on it, a session with its executor.
+func (b *bench) stage(ctx context.Context, engine string, settings ...string) (*site, *executor, error) {
+	s, err := b.open(ctx, engine, settings...)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := s.execute(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.stop())
+	}
+	return s, e, nil
 }
 
 func (h *hall) close() error {

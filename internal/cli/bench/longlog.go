@@ -18,13 +18,9 @@ func measureLongLog(ctx context.Context, b *bench, engine string) ([]Figure, err
 		posts = 3
 	}
 	events := posts * parts * writers * wire.MaxBatch
-	s, err := b.open(ctx, engine)
+	s, e, err := b.stage(ctx, engine)
 	if err != nil {
 		return nil, err
-	}
-	e, err := s.execute(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.stop())
 	}
 	costs, err := b.grow(ctx, s, e, posts)
 	if err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -54,12 +55,23 @@ func Node(ctx context.Context, settings []string, profile string, in io.Reader, 
 	for lines.Scan() {
 		if lines.Text() == "collect" {
 			debug.FreeOSMemory()
+			if profile != "" {
+				err = errors.Join(err, heap(profile+".heap"))
+			}
 		}
 		say(out, "ok")
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), loaded.ShutdownTimeout)
 	defer cancel()
-	return node.Stop(stopping)
+	return errors.Join(err, node.Stop(stopping))
+}
+
+func heap(name string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("write profile: %w", err)
+	}
+	return errors.Join(pprof.WriteHeapProfile(file), file.Close())
 }
 
 func say(out io.Writer, line string) {
@@ -160,7 +172,7 @@ func (e *executor) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_, _ = e.client.HeartbeatLease(ctx, e.session) //nolint:errcheck // a lost lease shows in the next append
+			_, _ = e.client.HeartbeatLease(ctx, e.session) // a lost lease shows in the next append
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,12 +53,13 @@ func (c *child) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// ask sends a line and waits for the answer.
-func (c *child) ask(line string) (string, error) {
+// ask sends a line and waits until it has been answered, which says that it was done.
+func (c *child) ask(line string) error {
 	if _, err := fmt.Fprintln(c.in, line); err != nil {
-		return "", fmt.Errorf("write to process %d: %w", c.command.Process.Pid, err)
+		return fmt.Errorf("write to process %d: %w", c.command.Process.Pid, err)
 	}
-	return c.line()
+	_, err := c.line()
+	return err
 }
 
 // stop ends the process: it leaves when its input ends.
@@ -76,7 +78,7 @@ func (c *child) cpu() float64 {
 		return 0
 	}
 	// The name, in parentheses, may hold spaces.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const userTime, systemTime = 11, 12
 	if len(fields) <= systemTime {
 		return 0
@@ -86,7 +88,7 @@ func (c *child) cpu() float64 {
 
 // resident answers the process's resident bytes after a collection.
 func (c *child) resident() (float64, error) {
-	if _, err := c.ask("collect"); err != nil {
+	if err := c.ask("collect"); err != nil {
 		return 0, err
 	}
 	pages, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.command.Process.Pid))

@@ -199,7 +199,7 @@ func frameSize(data []byte) (size, head int) {
 	case data[1] == 126 && len(data) >= 4:
 		return int(binary.BigEndian.Uint16(data[2:])), 4
 	case data[1] == 127 && len(data) >= 10:
-		return int(binary.BigEndian.Uint64(data[2:])), 10 //nolint:gosec // our own server's frames
+		return int(binary.BigEndian.Uint64(data[2:])), 10
 	default:
 		return 0, 0
 	}

@@ -44,7 +44,7 @@ func (r *roster) enter(s *Stream) (entry, error) {
 	r.open[s] = false
 	r.mu.Unlock()
 	// The write goes on when the client leaves: its row would otherwise come after its removal.
-	ctx := context.WithoutCancel(s.ctx)
+	ctx := context.WithoutCancel(r.hub.ctx)
 	keys := []storage.Key{{Lock: storage.LockDevices, ID: s.caller.DeviceID}}
 	found, err := storage.Write(ctx, r.hub.DB, keys, func(tx storage.Tx) (entry, error) {
 		standings, exists, err := session.Standings(tx, s.feed.id, []session.Caller{s.caller})
@@ -58,7 +58,7 @@ func (r *roster) enter(s *Stream) (entry, error) {
 		_, err = session.Enter(tx, r.row(s, standings[0].Role, false))
 		return entry{state, standings[0], true}, err
 	})
-	if s.ctx.Err() != nil {
+	if s.closed.Load() {
 		r.leave(s) // the client left meanwhile
 	}
 	r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: s.feed.id})

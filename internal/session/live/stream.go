@@ -20,9 +20,6 @@ type Stream struct {
 	sink   Sink
 	caller session.Caller
 	id     string          // of the connection, in session_presence
-	ctx    context.Context //nolint:containedctx // the life of the connection
-	cancel context.CancelFunc
-
 	closed atomic.Bool
 	shown  atomic.Pointer[wire.Role] // in the stream's row of presence
 
@@ -36,14 +33,12 @@ type Stream struct {
 // block on the database.
 func (h *Hub) Open(by session.Caller, sessionID string, after int64, sink Sink) *Stream {
 	s := &Stream{feed: h.join(sessionID), sink: sink, caller: by, id: h.Env.NewID(), seq: after}
-	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	h.done.Go(s.start)
 	return s
 }
 
 // Close ends the stream's part in the session. It is safe to call once, at any time.
 func (s *Stream) Close() {
-	s.cancel()
 	f := s.feed
 	f.mu.Lock()
 	s.closed.Store(true)
@@ -58,9 +53,10 @@ func (s *Stream) Driving(driving bool) { s.feed.hub.roster.drive(s, driving) }
 
 // start enters the stream into the session's presence, brings it level, and makes it live.
 func (s *Stream) start() {
+	ctx := s.feed.hub.ctx
 	entry, err := s.feed.hub.roster.enter(s)
 	switch {
-	case s.ctx.Err() != nil:
+	case s.closed.Load():
 		return
 	case err != nil:
 		s.fail("enter the session's presence", err)
@@ -74,7 +70,7 @@ func (s *Stream) start() {
 		s.sink.Send(resetBlock(entry.state.LastSeq)) // a restored back-up: the log is behind the cursor
 		s.seq = 0
 	}
-	if err := s.replay(); err != nil && s.ctx.Err() == nil {
+	if err := s.replay(ctx); err != nil && !s.closed.Load() {
 		s.fail("replay the log", err)
 	}
 }
@@ -120,32 +116,32 @@ func (s *Stream) fail(doing string, err error) {
 }
 
 // replay sends pages of the log until the stream is level with the feed, and joins it.
-func (s *Stream) replay() error {
+func (s *Stream) replay(ctx context.Context) error {
 	f := s.feed
 	from := s.seq
-	if err := f.open(s.ctx); err != nil {
+	if err := f.open(ctx); err != nil {
 		return err
 	}
 	for {
-		page, err := f.pageAfter(s.ctx, s.seq)
+		page, err := f.pageAfter(ctx, s.seq)
 		if err != nil {
 			return err
 		}
 		if page == nil {
-			joined, err := f.joinLive(s.ctx, s, from)
+			joined, err := f.joinLive(ctx, s, from)
 			if err != nil || joined {
 				return err
 			}
 			continue
 		}
-		if !f.admitOne(s.ctx, s, page) {
+		if !f.admitOne(ctx, s, page) {
 			return nil
 		}
 		s.send(page)
 		if paged := f.hub.PageSent; paged != nil {
 			paged(page.block.Len())
 		}
-		if err := s.sink.Room(s.ctx); err != nil {
+		if err := s.sink.Room(ctx); err != nil {
 			return nil //nolint:nilerr // the connection has ended; whoever ended it has said so
 		}
 	}
@@ -263,7 +259,7 @@ func (f *feed) joinLive(ctx context.Context, s *Stream, from int64) (bool, error
 
 func (f *feed) enterLive(ctx context.Context, s *Stream, applied *conn.Block) {
 	f.admit(ctx, []*Stream{s}, nil)
-	if s.closed.Load() || s.ctx.Err() != nil {
+	if s.closed.Load() {
 		return
 	}
 	sendBlock(s.sink, applied)
