@@ -33,15 +33,11 @@ func caseEventPages(t *trial) {
 	a := r.owner.get(r.path("/events")).want(200).has("last_seq", "events")
 	require.JSONEq(t, `1205`, string(member(t, a.body, "last_seq")))
 	requireFields(t, list(t, a.body, "events")[0], "an event", eventFields...)
-	for query, want := range map[string][2]int{ // first seq, count
+	r.wantPages(map[string][2]int{
 		"": {1, 200}, "?limit=1": {1, 1}, "?limit=1000": {1, 1000}, "?limit=5000": {1, 1000},
 		"?after=1000": {1001, 200}, "?after=1000&limit=1000": {1001, 205}, "?after=1204": {1205, 1},
 		"?after=abc&limit=3": {1, 3}, "?after=-7&limit=3": {1, 3}, "?limit=abc": {1, 200}, "?limit=-1": {1, 200},
-	} {
-		page := r.events(query)
-		require.Len(t, page, want[1], "events%s", query)
-		requireDense(t, int64(want[0]), page)
-	}
+	})
 	require.Empty(t, r.events("?after=1205"))
 	require.Empty(t, r.events("?after=99999"))
 	a = r.owner.get(r.path("/events?after=99999")).want(200)
@@ -53,15 +49,20 @@ func caseEventPages(t *trial) {
 func caseEventsBackwards(t *trial) {
 	r := t.room().executed()
 	r.fill(300)
-	for query, want := range map[string][2]int{
+	r.wantPages(map[string][2]int{
 		"?tail=3": {298, 3}, "?tail=1000": {1, 300}, "?tail=300": {1, 300},
 		"?before=100&limit=10": {90, 10}, "?before=4": {1, 3}, "?before=301&limit=2": {299, 2}, "?before=99999&limit=1": {300, 1},
-	} {
-		page := r.events(query)
-		require.Len(t, page, want[1], "events%s", query)
-		requireDense(t, int64(want[0]), page)
-	}
+	})
 	require.Empty(t, r.events("?before=1"))
+}
+
+// wantPages ends the case unless each query answers a dense page: its first seq and its length.
+func (r *room) wantPages(pages map[string][2]int) {
+	for query, want := range pages {
+		page := r.events(query)
+		require.Len(r.t, page, want[1], "events%s", query)
+		requireDense(r.t, int64(want[0]), page)
+	}
 }
 
 func caseAppend(t *trial) {

@@ -245,7 +245,7 @@ func caseAppendRace(t *trial) {
 			}
 			a.refused(code.LeaseHeld, second.device)
 		}
-		require.Equal(t, committed+1, len(stored), "what was acknowledged is there, what was refused is not")
+		require.Len(t, stored, committed+1, "what was acknowledged is there, what was refused is not")
 	}
 }
 

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -78,9 +79,7 @@ func caseLimitControl(t *trial) {
 	r := t.room()
 	send := func(more object) *answer {
 		body := object{"id": newID(), "kind": "answer"}
-		for name, value := range more {
-			body[name] = value
-		}
+		maps.Copy(body, more)
 		return r.owner.post(r.path("/control"), body)
 	}
 	send(object{"id": runes(128), "text": runes(100_000), "turn_id": runes(128), "ask_id": runes(128)}).want(202)

@@ -1,8 +1,6 @@
 package sessions
 
 import (
-	"strings"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/wire/code"
@@ -168,7 +166,7 @@ func caseShareByEmail(t *trial) {
 	share := r.share(object{"principal_type": "user", "email": *address})
 	require.Equal(t, t.suite.editor.userID, value(share.PrincipalID))
 	t.editor().get(r.path("")).want(200)
-	require.False(t, strings.Contains(string(r.owner.get(r.path("/shares")).body), *address))
+	require.NotContains(t, string(r.owner.get(r.path("/shares")).body), *address)
 }
 
 func caseLeaveShare(t *trial) {

@@ -131,8 +131,6 @@ func value[T any](v *T) any {
 	return *v
 }
 
-func pointer[T any](v T) *T { return &v }
-
 // soon answers a moment ahead as a wire time, on the clock the target showed in its Date header.
 func soon(a *answer, ahead time.Duration) string {
 	now, err := time.Parse(time.RFC1123, a.header.Get("Date"))

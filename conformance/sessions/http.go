@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -125,9 +126,7 @@ func (u *caller) dress(header http.Header) {
 	if u.device != "" {
 		header.Set(wire.HeaderDevice, u.device)
 	}
-	for name, values := range u.headers {
-		header[name] = values
-	}
+	maps.Copy(header, u.headers)
 }
 
 // answer is what the target said to one request.

@@ -85,7 +85,7 @@ func (r *Report) add(a *attempt) {
 func gist(failure string) string {
 	var kept []string
 	inTrace := false
-	for _, line := range strings.Split(failure, "\n") {
+	for line := range strings.SplitSeq(failure, "\n") {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "Error Trace:"):

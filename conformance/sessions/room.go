@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -157,9 +158,7 @@ func (r *room) applied(u *caller, id string) *answer {
 // dispatch asks u's text to be run by device.
 func (r *room) dispatch(u *caller, device string, more object) *answer {
 	body := object{"device_id": device, "text": "go"}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	return u.post(r.path("/dispatch"), body)
 }
 
