@@ -36,9 +36,7 @@ func audience(b *testing.B, count int, path string, talk bool) []*Stream {
 	st := newStand(b, Limits{}, &Observer{Sent: func(Kind, int, int) {}})
 	streams := make([]*Stream, 0, count)
 	var all sync.WaitGroup
-	all.Add(1)
-	go func() {
-		defer all.Done()
+	all.Go(func() {
 		for len(streams) < count {
 			s := <-st.streams
 			s.Run(Handler{Message: func(text []byte) {
@@ -49,7 +47,7 @@ func audience(b *testing.B, count int, path string, talk bool) []*Stream {
 			}})
 			streams = append(streams, s)
 		}
-	}()
+	})
 	gather(b, st.address, count, path, talk)
 	all.Wait()
 	return streams
@@ -62,9 +60,7 @@ func bareAudience(b *testing.B, count int) []net.Conn {
 	require.NoError(b, err)
 	connections := make([]net.Conn, 0, count)
 	var all sync.WaitGroup
-	all.Add(1)
-	go func() {
-		defer all.Done()
+	all.Go(func() {
 		for len(connections) < count {
 			c, err := listener.Accept()
 			if err != nil {
@@ -74,7 +70,7 @@ func bareAudience(b *testing.B, count int) []net.Conn {
 				connections = append(connections, c)
 			}
 		}
-	}()
+	})
 	gather(b, listener.Addr().String(), count, "/ws", false)
 	all.Wait()
 	b.Cleanup(func() {

@@ -59,13 +59,11 @@ func digestPieces(t *testing.T, data []byte, limit int64, piece int) digest {
 // digestReference reads the same with gobwas' own reader.
 func digestReference(data []byte, limit int64) (d digest) {
 	reader := wsutil.Reader{
-		Source:    bytes.NewReader(data),
-		State:     ws.StateServerSide,
-		CheckUTF8: true,
-		OnIntermediate: func(h ws.Header, r io.Reader) error {
-			return d.control(h, r)
-		},
-		MaxFrameSize: limit,
+		Source:         bytes.NewReader(data),
+		State:          ws.StateServerSide,
+		CheckUTF8:      true,
+		OnIntermediate: d.control,
+		MaxFrameSize:   limit,
 	}
 	for !d.closed {
 		h, err := reader.NextFrame()
@@ -117,8 +115,8 @@ func FuzzInbound(f *testing.F) {
 		requirePrefix(t, whole.messages, reference.messages)
 		requirePrefix(t, whole.pings, reference.pings)
 		if whole.failed == 0 {
-			require.Equal(t, len(reference.messages), len(whole.messages), "what is sound is all delivered")
-			require.Equal(t, len(reference.pings), len(whole.pings))
+			require.Len(t, whole.messages, len(reference.messages), "what is sound is all delivered")
+			require.Len(t, whole.pings, len(reference.pings))
 			require.Equal(t, reference.closed, whole.closed)
 		}
 	})

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -94,10 +96,8 @@ func newStand(t testing.TB, limits Limits, observe *Observer) *stand {
 func (st *stand) opened(w http.ResponseWriter) func(*Stream, error) {
 	return func(s *Stream, err error) {
 		if err != nil {
-			if refusal, ok := err.(*HandshakeError); ok {
-				for name, values := range refusal.Header {
-					w.Header()[name] = values
-				}
+			if refusal, ok := errors.AsType[*HandshakeError](err); ok {
+				maps.Copy(w.Header(), refusal.Header)
 				http.Error(w, refusal.Reason, refusal.Status)
 			}
 			return

@@ -117,6 +117,7 @@ func (s *Stream) control(got received) {
 	case ws.OpClose:
 		s.input.over = true
 		s.answerClose(got.code)
+	case ws.OpContinuation, ws.OpText, ws.OpBinary: // are data, and went to deliver
 	}
 	s.unlock()
 }
