@@ -45,12 +45,8 @@ type Key struct {
 	RevokedAt *wire.Time `json:"revoked_at"`
 }
 
-// NewUser is a user with the first key. APIKey is shown here and never again.
-type NewUser struct {
-	UserID string `json:"user_id"`
-	KeyID  string `json:"key_id"`
-	APIKey string `json:"api_key"`
-}
+// NewUser is a new user's first key.
+type NewUser = NewKey
 
 // NewKey is a key that was just made. APIKey is shown here and never again.
 type NewKey struct {
@@ -81,7 +77,7 @@ func (s *Service) AddUser(ctx context.Context, name string, email *string) (NewU
 		}
 		return s.insertKey(tx, userID, firstLabel)
 	})
-	return NewUser(key), err
+	return key, err
 }
 
 func insertUser(tx storage.Tx, id, name string, email *string) error {
