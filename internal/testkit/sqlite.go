@@ -28,6 +28,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 })
 
 func newSQLite(t testing.TB) string {
+	t.Helper()
 	content, err := migratedFile()
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "cairn.db")
@@ -36,5 +37,6 @@ func newSQLite(t testing.TB) string {
 }
 
 func emptySQLite(t testing.TB) string {
+	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "cairn.db")
 }

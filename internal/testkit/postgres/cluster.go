@@ -11,10 +11,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -188,15 +190,8 @@ func (c *Cluster) arguments() []string {
 		"shared_buffers": "64MB", "dynamic_shared_memory_type": "mmap", "max_wal_size": "1GB",
 		"restart_after_crash": "on", "log_checkpoints": "off",
 	}
-	for name, value := range c.options.Settings {
-		settings[name] = value
-	}
-	names := make([]string, 0, len(settings))
-	for name := range settings {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	maps.Copy(settings, c.options.Settings)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		arguments = append(arguments, "-c", name+"="+settings[name])
 	}
 	return arguments
@@ -243,8 +238,8 @@ func freePort() (int, error) {
 func findPrograms() (string, error) {
 	var folders []string
 	if found, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(found); err == nil {
-			folders = append(folders, filepath.Dir(real))
+		if program, err := filepath.EvalSymlinks(found); err == nil {
+			folders = append(folders, filepath.Dir(program))
 		}
 	}
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"} {
