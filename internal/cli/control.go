@@ -21,43 +21,21 @@ type controlCommand struct {
 	turn  bool // --turn names a turn
 }
 
-func newSend(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlSend, "SESSION TEXT...", "Start a new turn (TEXT - reads standard input)", false})
+// controlCommands are in the order of the help.
+var controlCommands = []controlCommand{
+	{wire.ControlSend, "SESSION TEXT...", "Start a new turn (TEXT - reads standard input)", false},
+	{wire.ControlAnswer, "SESSION ASK TEXT...", "Answer an ask, with an option or in your own words", false},
+	{wire.ControlApprove, "SESSION ASK [TEXT...]", "Allow what an ask asks for", false},
+	{wire.ControlDeny, "SESSION ASK [TEXT...]", "Refuse what an ask asks for", false},
+	{wire.ControlCancel, "SESSION", "Cancel the turn that runs", true},
+	{wire.ControlSteer, "SESSION TEXT...", "Say something to the turn that runs", true},
+	{wire.ControlInject, "SESSION TEXT...", "Add text to the next call of the model", true},
+	{wire.ControlPause, "SESSION", "Pause before the next step", true},
+	{wire.ControlResume, "SESSION", "Go on after a pause", true},
 }
 
-func newAnswer(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlAnswer, "SESSION ASK TEXT...", "Answer an ask, with an option or in your own words", false})
-}
-
-func newApprove(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlApprove, "SESSION ASK [TEXT...]", "Allow what an ask asks for", false})
-}
-
-func newDeny(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlDeny, "SESSION ASK [TEXT...]", "Refuse what an ask asks for", false})
-}
-
-func newCancel(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlCancel, "SESSION", "Cancel the turn that runs", true})
-}
-
-func newSteer(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlSteer, "SESSION TEXT...", "Say something to the turn that runs", true})
-}
-
-func newInject(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlInject, "SESSION TEXT...", "Add text to the next call of the model", true})
-}
-
-func newPause(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlPause, "SESSION", "Pause before the next step", true})
-}
-
-func newResume(a *app) *cobra.Command {
-	return a.control(controlCommand{wire.ControlResume, "SESSION", "Go on after a pause", true})
-}
-
-func (a *app) control(c controlCommand) *cobra.Command {
+// command makes the command that sends c.
+func (c controlCommand) command(a *app) *cobra.Command {
 	var id, turn string
 	cmd := &cobra.Command{Use: string(c.kind) + " " + c.use, Short: c.short, Args: fits}
 	idFlag(cmd, &id)

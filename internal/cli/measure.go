@@ -58,12 +58,17 @@ func (a *app) showReport(report bench.Report, asJSON bool, page string) error {
 		}
 	}
 	if !asJSON {
-		_, err := fmt.Fprint(a.out, report.Table())
-		return err
+		if _, err := fmt.Fprint(a.out, report.Table()); err != nil {
+			return fmt.Errorf("print report: %w", err)
+		}
+		return nil
 	}
 	encoder := json.NewEncoder(a.out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	if err := encoder.Encode(report); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
 }
 
 // newBenchNode is the server's side of a measurement.

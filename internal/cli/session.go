@@ -14,11 +14,12 @@ import (
 )
 
 func newSession(a *app) *cobra.Command {
-	return a.jsonFlag(group("session", "Open, watch, steer and share sessions", []func(*app) *cobra.Command{
-		newSessionCreate, newSessionList, newSessionShow, newTail,
-		newSend, newAnswer, newApprove, newDeny, newCancel, newSteer, newInject, newPause, newResume,
-		newShare, newShares, newUnshare, newArchive, newDelete,
-	}, a))
+	commands := []func(*app) *cobra.Command{newSessionCreate, newSessionList, newSessionShow, newTail}
+	for _, c := range controlCommands {
+		commands = append(commands, c.command)
+	}
+	commands = append(commands, newShare, newShares, newUnshare, newArchive, newDelete)
+	return a.jsonFlag(group("session", "Open, watch, steer and share sessions", commands, a))
 }
 
 // unreachableError is a server that does not answer.
