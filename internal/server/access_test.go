@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,14 @@ var losses = []loss{
 			})
 			return func() { <-time.After(time.Until(expires)) }
 		}},
+	{"SS-ROLE-2 a share expires while nothing happens", code.CloseNoAccess, false,
+		func(t *testing.T, _ *house, owner caller, session string, _ *caller, who servertest.Account) func() {
+			expires := time.Now().Add(3 * time.Second)
+			owner.want(t, http.StatusCreated, http.MethodPost, "/v1/sessions/"+session+"/shares", map[string]any{
+				"principal_type": "user", "principal_id": who.UserID, "expires_at": expires.UTC().Format(wire.TimeLayout),
+			})
+			return func() { <-time.After(time.Until(expires)) }
+		}},
 	{"SS-ROLE-2 the session is deleted", code.CloseNotFound, false,
 		func(t *testing.T, _ *house, owner caller, session string, _ *caller, who servertest.Account) func() {
 			owner.share(t, session, who, wire.RoleViewer)
@@ -161,4 +170,43 @@ func (l loss) refusedAfter(t *testing.T, guest caller, session string, at time.T
 	}
 	answers := func() bool { return guest.do(t, http.MethodGet, "/v1/sessions/"+session, nil).Status == want }
 	require.Eventually(t, answers, max(soon-time.Since(at), time.Millisecond), 20*time.Millisecond, "want %d", want)
+}
+
+// Losing one of several shares is no loss of access, but it may be one of rights.
+func TestAnotherShareStillCounts(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		h := newHouse(t, db)
+		owner, who := raw(t, at(h.a), h.person(t)), h.person(t)
+		guest := raw(t, at(h.b), who)
+		session := owner.newSession(t)
+		owner.lead(t, session)
+		strong := owner.share(t, session, who, wire.RoleEditor)
+		owner.share(t, session, who, wire.RoleViewer)
+		stream := guest.open(t, history.WebSocket, session, 0)
+		steer := func(ref string) history.Frame {
+			require.NoError(t, stream.Write(t.Context(), map[string]string{"t": "control", "ref": ref, "id": ref, "kind": "pause"}))
+			return stream.await(t, soon, "an answer to "+ref, func(f history.Frame) bool {
+				return (f.Name == wire.FrameAck || f.Name == wire.FrameError) && strings.Contains(string(f.Data), `"ref":"`+ref+`"`)
+			})
+		}
+		require.Equal(t, wire.FrameAck, steer("first").Name)
+		owner.want(t, http.StatusOK, http.MethodDelete, "/v1/sessions/"+session+"/shares/"+strong.ID, nil)
+		t.Run("SS-ROLE-2 an editor that became a viewer steers no more", func(t *testing.T) {
+			answer := steer("second")
+			require.Equal(t, wire.FrameError, answer.Name)
+			require.Contains(t, string(answer.Data), "not_a_member")
+		})
+		t.Run("SS-ROLE-2 the stream goes on by the other share", func(t *testing.T) {
+			owner.say(t, session, "after")
+			stream.await(t, soon, "the event", isEvent(t, "after"))
+		})
+		t.Run("SS-PRS-1 presence shows the role that is left", func(t *testing.T) {
+			require.Eventually(t, func() bool {
+				var detail wire.SessionDetail
+				require.NoError(t, owner.want(t, http.StatusOK, http.MethodGet, "/v1/sessions/"+session, nil).Into(&detail))
+				return len(detail.Presence) == 1 && detail.Presence[0].Role == wire.RoleViewer
+			}, 2*soon, 20*time.Millisecond)
+		})
+	})
 }

@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/internal/testkit/crash"
+	"github.com/cairnsync/cairn/internal/testkit/fakefcm"
 	"github.com/cairnsync/cairn/internal/testkit/history"
 	"github.com/cairnsync/cairn/internal/testkit/servertest"
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -102,6 +105,7 @@ func TestKillPostgres(t *testing.T) {
 func TestPresenceOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	gone := map[string]func() bool{}
+	streams := map[string]*feed{}
 	killed := time.Now()
 	for _, engine := range testkit.Engines() {
 		url := testkit.NewURL(t, engine)
@@ -109,13 +113,27 @@ func TestPresenceOfAKilledServer(t *testing.T) {
 		node := crash.Start(t, url)
 		watcher := raw(t, node.URL, owner)
 		id := watcher.newSession(t)
+		watcher.lead(t, id)
 		stream := watcher.open(t, history.WebSocket, id, 0)
 		require.Eventually(t, func() bool { return watcher.present(t, id) == 1 }, 5*time.Second, 20*time.Millisecond)
 		killed = time.Now()
 		node.Kill()
 		stream.Close()
 		node.Restart()
-		gone[engine] = func() bool { return watcher.present(t, id) == 0 }
+		other := raw(t, node.URL, owner)
+		streams[engine] = other.open(t, history.SSE, id, 0)
+		gone[engine] = func() bool { return other.present(t, id) == 1 }
+	}
+	for engine, stream := range streams {
+		t.Run("SS-LEASE-5 a lease that runs out shows within a second, "+engine, func(t *testing.T) {
+			frame := stream.await(t, soon, "the lease that outlived the kill", named(wire.FrameLease))
+			var body struct {
+				ExpiresAt wire.Time `json:"expires_at"`
+			}
+			require.NoError(t, json.Unmarshal(frame.Data, &body))
+			stream.await(t, time.Until(body.ExpiresAt.Time)+soon, "nobody executes", lease(""))
+			require.False(t, time.Now().Before(body.ExpiresAt.Time), "it ran out before its term")
+		})
 	}
 	for engine, isGone := range gone {
 		t.Run("SS-PRS-1 entries of a crashed server disappear within 45 s, "+engine, func(t *testing.T) {
@@ -124,8 +142,7 @@ func TestPresenceOfAKilledServer(t *testing.T) {
 	}
 }
 
-// A wake-up that was written down with its control is sent by the next server (SS-DSP-3); here the
-// control itself: what was accepted before the kill waits in the inbox after it.
+// What was accepted before the kill waits in the inbox after it.
 func TestInboxSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	for _, engine := range testkit.Engines() {
@@ -148,6 +165,46 @@ func TestInboxSurvivesAKill(t *testing.T) {
 			require.Equal(t, control, inbox.Sessions[0].Controls[0].ID)
 			again := sender.want(t, http.StatusOK, http.MethodPost, "/v1/sessions/"+id+"/dispatch", work)
 			require.Contains(t, string(again.Body), `"duplicate":true`, fmt.Sprint(again))
+		})
+	}
+}
+
+// A push is written down with its control. A server that dies while it sends leaves it to the next one.
+func TestPushSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	push, err := fakefcm.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, push.Close()) })
+	push.Answer(fakefcm.Hang)
+	credentials := write(t, string(push.Credentials()))
+	for i, engine := range testkit.Engines() {
+		url := testkit.NewURL(t, engine)
+		owner := account(t, commandLine(t, url), "owner")
+		node := crash.Start(t, url, "push.fcm.project="+fakefcm.ProjectID, "push.fcm.credentials_file="+credentials, "push.fcm.endpoint="+push.URL())
+		sender, target := raw(t, node.URL, owner), raw(t, node.URL, owner)
+		id := sender.newSession(t)
+		token := "token-of-" + strings.Repeat(engine, 3)
+		target.Header = http.Header{wire.HeaderPushToken: {token}}
+		target.want(t, http.StatusOK, http.MethodGet, "/v1/devices", nil)
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			_, _ = sender.Do(t.Context(), http.MethodPost, "/v1/sessions/"+id+"/dispatch", // the server dies before it answers
+				map[string]string{"device_id": target.Device, "mode": "open"})
+		}()
+		t.Run("SS-DSP-3 a crash while pushing sends it later, "+engine, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			defer cancel()
+			_, err := push.Wait(ctx, 2*i+1)
+			require.NoError(t, err, "the first attempt")
+			node.Kill()
+			<-asked
+			push.AnswerFor(token, fakefcm.OK)
+			node.Restart()
+			messages, err := push.Wait(ctx, 2*i+2)
+			require.NoError(t, err, "the second attempt")
+			require.Equal(t, messages[2*i].Data, messages[2*i+1].Data)
+			require.Equal(t, token, messages[2*i+1].Token)
 		})
 	}
 }

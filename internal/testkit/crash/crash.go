@@ -26,16 +26,16 @@ import (
 	"github.com/cairnsync/cairn/internal/server"
 )
 
-// serveVariable makes a test binary a server on the database it names.
-const serveVariable = "CAIRN_TESTKIT_SERVE"
+// serveVariable makes a test binary a server with the settings it holds, one key=value on each line.
+const serveVariable = "CAIRN_TEST_SERVE"
 
 // Serve is the life of a process that Start made, which it ends; in any other process it does nothing.
 func Serve() {
-	database := os.Getenv(serveVariable)
-	if database == "" {
+	settings := os.Getenv(serveVariable)
+	if settings == "" {
 		return
 	}
-	if err := serve(database); err != nil {
+	if err := serve(strings.Split(settings, "\n")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -43,15 +43,14 @@ func Serve() {
 }
 
 // serve runs until the pipe of its parent ends.
-func serve(database string) error {
+func serve(settings []string) error {
 	ctx := context.Background()
-	settings, _, err := config.Load(config.Sources{})
+	loaded, _, err := config.Load(config.Sources{Set: settings})
 	if err != nil {
 		return err
 	}
-	settings.Listen, settings.Database = "127.0.0.1:0", database
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	node, err := server.New(ctx, server.Options{Config: settings, Log: log, Env: env.Real()})
+	node, err := server.New(ctx, server.Options{Config: loaded, Log: log, Env: env.Real()})
 	if err != nil {
 		return err
 	}
@@ -68,17 +67,18 @@ func serve(database string) error {
 // Process is a server that can be killed. Its URL stays the last one while it is down.
 type Process struct {
 	t        testing.TB
-	database string
+	settings []string
 	url      atomic.Pointer[string]
 	command  *exec.Cmd
 	stdin    io.Closer
 	log      *lockedBuffer
 }
 
-// Start runs a server on a migrated database.
-func Start(t testing.TB, database string) *Process {
+// Start runs a server on a migrated database; settings are more of its configuration, as key=value.
+func Start(t testing.TB, database string, settings ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, database: database, log: &lockedBuffer{}}
+	settings = append([]string{"listen=127.0.0.1:0", "database=" + database}, settings...)
+	p := &Process{t: t, settings: settings, log: &lockedBuffer{}}
 	t.Cleanup(func() {
 		if p.command != nil {
 			p.Kill()
@@ -109,7 +109,7 @@ func (p *Process) Restart() {
 	self, err := os.Executable()
 	require.NoError(p.t, err)
 	command := exec.Command(self)
-	command.Env = append(os.Environ(), serveVariable+"="+p.database)
+	command.Env = append(os.Environ(), serveVariable+"="+strings.Join(p.settings, "\n"))
 	command.Stderr = p.log
 	p.stdin, err = command.StdinPipe()
 	require.NoError(p.t, err)
