@@ -180,6 +180,7 @@ func (l *lane) singly(batch []*write) {
 			for _, key := range w.keys {
 				blockers[key] = err
 			}
+		case final, repeatable: // concern nobody else
 		}
 		w.reply(l.shown(err))
 	}

@@ -114,8 +114,7 @@ func (e *postgresEngine) read(ctx context.Context, fn func(Tx) error) error {
 
 // diagnose goes by the SQLSTATE, and takes what never reached the server for a lost connection.
 func (e *postgresEngine) diagnose(err error) diagnosis {
-	var answered *pgconn.PgError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return diagnoseState(answered.Code)
 	}
 	var connecting *pgconn.ConnectError

@@ -44,9 +44,13 @@ func (c *sqliteConn) configure(reader bool) error {
 	if err := c.conn.BusyTimeout(busyTimeout); err != nil {
 		return err
 	}
-	pragmas := "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 33554432;"
+	pragmas := "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;" +
+		"PRAGMA journal_size_limit = 33554432;"
 	if reader {
-		pragmas += "PRAGMA query_only = ON;"
+		// The writer needs the pages it changes; readers have the system's cache behind their own.
+		pragmas += "PRAGMA cache_size = -1000; PRAGMA query_only = ON;"
+	} else {
+		pragmas += "PRAGMA cache_size = -16000;"
 	}
 	if err := c.conn.Exec(pragmas); err != nil {
 		return err
@@ -83,13 +87,6 @@ func (c *sqliteConn) rollback() {
 }
 
 func (c *sqliteConn) usable() bool { return !c.broken && c.conn.GetAutocommit() }
-
-// number runs a statement that answers one number.
-func (c *sqliteConn) number(text string) (int64, error) {
-	var value int64
-	err := c.query(context.Background(), statement{text: text}, nil, func(row Row) error { return row.Scan(&value) })
-	return value, err
-}
 
 // prepared answers a reset statement, from the cache when it is there.
 func (c *sqliteConn) prepared(text string) (*sqlite3.Stmt, error) {

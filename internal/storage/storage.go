@@ -112,23 +112,18 @@ type Key struct {
 
 // Write runs fn like DB.Write and answers its value.
 func Write[T any](ctx context.Context, db DB, keys []Key, fn func(Tx) (T, error)) (T, error) {
-	var out T
-	err := db.Write(ctx, keys, func(tx Tx) error {
-		value, err := fn(tx)
-		out = value
-		return err
-	})
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return out, nil
+	return valued(fn, func(plain func(Tx) error) error { return db.Write(ctx, keys, plain) })
 }
 
 // Read runs fn like DB.Read and answers its value.
 func Read[T any](ctx context.Context, db DB, fn func(Tx) (T, error)) (T, error) {
+	return valued(fn, func(plain func(Tx) error) error { return db.Read(ctx, plain) })
+}
+
+// valued carries the value of fn out of run, unless run failed: a write that did not commit has none.
+func valued[T any](fn func(Tx) (T, error), run func(plain func(Tx) error) error) (T, error) {
 	var out T
-	err := db.Read(ctx, func(tx Tx) error {
+	err := run(func(tx Tx) error {
 		value, err := fn(tx)
 		out = value
 		return err

@@ -173,8 +173,7 @@ func (e *functionError) Unwrap() error { return e.shown }
 
 // revealed answers what the caller of a function is told.
 func revealed(err error) error {
-	var failed *functionError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*functionError](err); ok {
 		return failed.shown
 	}
 	return err

@@ -34,8 +34,8 @@ func parseSQLitePath(path string) (target, error) {
 		return target{}, refuse(BadURL, err, "the path of the database cannot be resolved")
 	}
 	// One file has one name, so that its lock file has one name too.
-	if real, err := filepath.EvalSymlinks(absolute); err == nil {
-		absolute = real
+	if resolved, err := filepath.EvalSymlinks(absolute); err == nil {
+		absolute = resolved
 	}
 	return target{sqlitePath: absolute}, nil
 }
