@@ -21,7 +21,7 @@ type controlCommand struct {
 	turn  bool // --turn names a turn
 }
 
-// controlCommands are in the order of the help.
+// controlCommands are what a person can ask of an executor.
 var controlCommands = []controlCommand{
 	{wire.ControlSend, "SESSION TEXT...", "Start a new turn (TEXT - reads standard input)", false},
 	{wire.ControlAnswer, "SESSION ASK TEXT...", "Answer an ask, with an option or in your own words", false},
