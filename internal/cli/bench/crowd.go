@@ -71,24 +71,35 @@ func (b *bench) idle(ctx context.Context, by transport, n int) (each float64, er
 	if err != nil {
 		return 0, err
 	}
+	// The first viewers bring the program's own pages into memory; they are not a viewer's.
+	const first = 100
+	v, err := s.audience(ctx, by, made.ID, first)
+	if err != nil {
+		return 0, err
+	}
+	v.close()
+	if err := until(ctx, "everybody to have left", patience, func() bool { return s.metric("cairn_streams{") == 0 }); err != nil {
+		return 0, err
+	}
 	empty, err := s.resident()
 	if err != nil {
 		return 0, err
 	}
-	v, err := connect(ctx, s.target(made.ID, by, 0), devices(b.env, n))
-	if err != nil {
+	if v, err = s.audience(ctx, by, made.ID, n); err != nil {
 		return 0, err
 	}
 	defer v.close()
-	settled := func() bool { return s.metric("cairn_streams{") == float64(n) }
-	if err := until(ctx, "streams", patience, settled); err != nil {
-		return 0, err
-	}
-	if err := s.quiet(ctx, made.ID, n); err != nil {
-		return 0, err
-	}
 	full, err := s.resident()
 	return (full - empty) / float64(n), err
+}
+
+// audience connects n viewers and waits until they are all present.
+func (s *site) audience(ctx context.Context, by transport, session string, n int) (*viewers, error) {
+	v, err := connect(ctx, s.target(session, by, 0), devices(s.env, n))
+	if err != nil {
+		return nil, err
+	}
+	return v, s.quiet(ctx, session, n)
 }
 
 // quiet waits until everybody is present.
