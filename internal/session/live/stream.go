@@ -19,7 +19,7 @@ type Stream struct {
 	feed   *feed
 	sink   Sink
 	caller session.Caller
-	id     string          // of the connection, in session_presence
+	id     string // of the connection, in session_presence
 	closed atomic.Bool
 	shown  atomic.Pointer[wire.Role] // in the stream's row of presence
 
