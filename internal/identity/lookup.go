@@ -58,25 +58,24 @@ func owners(tx storage.Tx, credentials []Credential) (ofKey, ofDevice map[string
 	for i, c := range credentials {
 		keys[i], devices[i] = c.KeyID, c.DeviceID
 	}
-	ofKey, err = pairs(tx,
-		`SELECT k.id, u.id FROM api_keys k JOIN users u ON u.id = k.user_id
-		  WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND u.disabled_at IS NULL`, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	ofDevice, err = pairs(tx, `SELECT id, user_id FROM devices WHERE id = ANY($1) AND deleted_at IS NULL`, devices)
+	ofKey, ofDevice = make(map[string]string, len(keys)), make(map[string]string, len(devices))
+	err = tx.Query(
+		`SELECT true, k.id, u.id FROM api_keys k JOIN users u ON u.id = k.user_id
+		  WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND u.disabled_at IS NULL
+		 UNION ALL
+		 SELECT false, id, user_id FROM devices WHERE id = ANY($2) AND deleted_at IS NULL`,
+		[]any{keys, devices}, func(row storage.Row) error {
+			var isKey bool
+			var id, owner string
+			err := row.Scan(&isKey, &id, &owner)
+			if isKey {
+				ofKey[id] = owner
+			} else {
+				ofDevice[id] = owner
+			}
+			return err
+		})
 	return ofKey, ofDevice, err
-}
-
-func pairs(tx storage.Tx, query string, ids []string) (map[string]string, error) {
-	found := make(map[string]string, len(ids))
-	err := tx.Query(query, []any{ids}, func(row storage.Row) error {
-		var id, owner string
-		err := row.Scan(&id, &owner)
-		found[id] = owner
-		return err
-	})
-	return found, err
 }
 
 // UserExists reports whether userID is a user who is not disabled.

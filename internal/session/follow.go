@@ -21,16 +21,16 @@ type Standing struct {
 	Known bool
 }
 
-// Standings computes what callers may do with a session, in the transaction's snapshot; false when
-// the session is gone.
-func Standings(tx storage.Tx, sessionID string, callers []Caller) ([]Standing, bool, error) {
+// Standings computes what callers may do with a session, in the transaction's snapshot, and where the
+// session stands; false when the session is gone.
+func Standings(tx storage.Tx, sessionID string, callers []Caller) ([]Standing, State, bool, error) {
 	sess, err := load(tx, sessionID)
 	if err != nil || sess == nil {
-		return nil, false, err
+		return nil, State{}, false, err
 	}
 	known, err := identity.AliveIn(tx, credentials(callers))
 	if err != nil {
-		return nil, false, err
+		return nil, State{}, false, err
 	}
 	type person struct{ userID, linkHash string }
 	computed := map[person]Access{}
@@ -40,13 +40,13 @@ func Standings(tx storage.Tx, sessionID string, callers []Caller) ([]Standing, b
 		access, done := computed[who]
 		if !done {
 			if access, err = accessOf(tx, caller, sess); err != nil {
-				return nil, false, err
+				return nil, State{}, false, err
 			}
 			computed[who] = access
 		}
 		standings[i] = Standing{Access: access, Known: known[i]}
 	}
-	return standings, true, nil
+	return standings, sess.state(), true, nil
 }
 
 func credentials(callers []Caller) []identity.Credential {

@@ -65,15 +65,11 @@ func merge(a, b wire.Presence) wire.Presence {
 	return a
 }
 
-// Enter writes that a connection is open. It answers false when the device or the session is gone.
-func Enter(tx storage.Tx, c Connection) (bool, error) {
-	alive, err := tx.Get(`SELECT d.id FROM devices d, sessions s WHERE d.id = $1 AND d.user_id = $2 AND d.deleted_at IS NULL AND s.id = $3`,
-		[]any{c.DeviceID, c.UserID, c.SessionID}, new(string))
-	if err != nil || !alive {
-		return false, err
-	}
-	return true, tx.Exec(`INSERT INTO session_presence (connection_id, node_id, session_id, device_id, user_id, role, driving, seen_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+// Enter writes that a connection is open, or that it changed. Whoever calls it has seen in the same
+// transaction, under the device's lock, that the device is alive (Standings).
+func Enter(tx storage.Tx, c Connection) error {
+	return tx.Exec(`INSERT INTO session_presence (connection_id, node_id, session_id, device_id, user_id, role, driving, seen_at)
+		SELECT $1, $2, s.id, $4, $5, $6, $7, $8 FROM sessions s WHERE s.id = $3
 		ON CONFLICT (connection_id) DO UPDATE SET role = excluded.role, driving = excluded.driving, seen_at = excluded.seen_at`,
 		c.ID, c.NodeID, c.SessionID, c.DeviceID, c.UserID, c.Role, c.Driving, tx.Now())
 }

@@ -47,29 +47,21 @@ func (r *roster) enter(s *Stream) (entry, error) {
 	ctx := context.WithoutCancel(r.hub.ctx)
 	keys := []storage.Key{{Lock: storage.LockDevices, ID: s.caller.DeviceID}}
 	found, err := storage.Write(ctx, r.hub.DB, keys, func(tx storage.Tx) (entry, error) {
-		standings, exists, err := session.Standings(tx, s.feed.id, []session.Caller{s.caller})
-		if err != nil || !exists || !standings[0].Known || standings[0].Role == wire.RoleNone {
-			return entry{standing: first(standings), exists: exists}, err
-		}
-		state, exists, err := session.StateOf(tx, s.feed.id)
+		standings, state, exists, err := session.Standings(tx, s.feed.id, []session.Caller{s.caller})
 		if err != nil || !exists {
 			return entry{}, err
 		}
-		_, err = session.Enter(tx, r.row(s, standings[0].Role, false))
-		return entry{state, standings[0], true}, err
+		found := entry{state, standings[0], true}
+		if !found.standing.Known || found.standing.Role == wire.RoleNone {
+			return found, nil
+		}
+		return found, session.Enter(tx, r.row(s, found.standing.Role, false))
 	})
 	if s.closed.Load() {
 		r.leave(s) // the client left meanwhile
 	}
 	r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: s.feed.id})
 	return found, err
-}
-
-func first(standings []session.Standing) session.Standing {
-	if len(standings) == 0 {
-		return session.Standing{}
-	}
-	return standings[0]
 }
 
 func (r *roster) row(s *Stream, role wire.Role, driving bool) session.Connection {
@@ -194,7 +186,7 @@ func (r *roster) write() {
 		}
 		err := r.hub.DB.Write(r.hub.ctx, nil, func(tx storage.Tx) error {
 			for _, row := range rows {
-				if _, err := session.Enter(tx, row); err != nil {
+				if err := session.Enter(tx, row); err != nil {
 					return err
 				}
 			}

@@ -209,7 +209,7 @@ func (f *feed) recheck(ctx context.Context, streams []*Stream) {
 		exists    bool
 	}
 	found, err := storage.Read(ctx, f.hub.DB, func(tx storage.Tx) (answer, error) {
-		standings, exists, err := session.Standings(tx, f.id, callers)
+		standings, _, exists, err := session.Standings(tx, f.id, callers)
 		return answer{standings, exists}, err
 	})
 	for i, stream := range streams {
