@@ -83,7 +83,7 @@ var losses = []loss{
 		}},
 	{"SS-ROLE-2 a share expires", code.CloseNoAccess, true,
 		func(t *testing.T, _ *house, owner caller, session string, _ *caller, who servertest.Account) func() {
-			expires := time.Now().Add(3 * time.Second)
+			expires := time.Now().Add(2 * time.Second)
 			owner.want(t, http.StatusCreated, http.MethodPost, "/v1/sessions/"+session+"/shares", map[string]any{
 				"principal_type": "user", "principal_id": who.UserID, "expires_at": expires.UTC().Format(wire.TimeLayout),
 			})
@@ -91,7 +91,7 @@ var losses = []loss{
 		}},
 	{"SS-ROLE-2 a share expires while nothing happens", code.CloseNoAccess, false,
 		func(t *testing.T, _ *house, owner caller, session string, _ *caller, who servertest.Account) func() {
-			expires := time.Now().Add(3 * time.Second)
+			expires := time.Now().Add(2 * time.Second)
 			owner.want(t, http.StatusCreated, http.MethodPost, "/v1/sessions/"+session+"/shares", map[string]any{
 				"principal_type": "user", "principal_id": who.UserID, "expires_at": expires.UTC().Format(wire.TimeLayout),
 			})
