@@ -95,7 +95,10 @@ func TestInboxAcrossNodes(t *testing.T) {
 	session := sender.newSession(t)
 	target.want(t, http.StatusOK, http.MethodGet, "/v1/devices/me/dispatch", nil)
 	answered := make(chan history.Answer, 1)
-	go func() { answered <- target.do(t, http.MethodGet, "/v1/devices/me/dispatch?wait=15", nil) }()
+	go func() {
+		answer, _ := target.Do(t.Context(), http.MethodGet, "/v1/devices/me/dispatch?wait=15", nil) // an empty answer fails below
+		answered <- answer
+	}()
 	sender.want(t, http.StatusAccepted, http.MethodPost, "/v1/sessions/"+session+"/dispatch",
 		map[string]string{"device_id": target.Device, "mode": "open"})
 	select {

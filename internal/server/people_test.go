@@ -43,7 +43,7 @@ func TestCommandLineBesideABusyServer(t *testing.T) {
 			})
 		}
 		people := commandLine(t, db.URL)
-		for i := range 10 {
+		for i := range 4 {
 			changePeople(t, node, people, fmt.Sprintf("user-%d", i))
 		}
 		close(stop)

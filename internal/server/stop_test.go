@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/internal/testkit"
@@ -142,8 +144,7 @@ func TestStopWithMany(t *testing.T) {
 			streams[i] = viewer.open(t, []history.Transport{history.SSE, history.WebSocket}[i%2], s.session, 0)
 			streams[i].await(t, 10*time.Second, "the end of the replay", named(wire.FrameLease))
 		}
-		inbox := make(chan history.Answer, 1)
-		go func() { inbox <- s.owner.do(t, http.MethodGet, "/v1/devices/me/dispatch?wait=30", nil) }()
+		inbox := s.waitingInbox()
 		silent := s.openSilent()
 		defer silent.Close()
 		took := s.stop(10 * time.Second)
@@ -165,9 +166,27 @@ func TestStopWithMany(t *testing.T) {
 			}
 		})
 		t.Run("SS-DSP-4 an inbox that waits is answered", func(t *testing.T) {
-			require.Equal(t, http.StatusOK, (<-inbox).Status)
+			require.Equal(t, http.StatusOK, <-inbox)
 		})
 	})
+}
+
+// waitingInbox asks for an inbox that waits, and returns when the request is being served: when its
+// device, which is new, is known. The channel gets the status of the answer, 0 for none.
+func (s *stopping) waitingInbox() <-chan int {
+	s.t.Helper()
+	waiter := *s.owner.Client
+	waiter.Device = uuid.NewString()
+	status := make(chan int, 1)
+	go func() {
+		answer, _ := waiter.Do(s.t.Context(), http.MethodGet, "/v1/devices/me/dispatch?wait=30", nil) // status 0 tells
+		status <- answer.Status
+	}()
+	require.Eventually(s.t, func() bool {
+		devices := s.owner.want(s.t, http.StatusOK, http.MethodGet, "/v1/devices", nil)
+		return strings.Contains(string(devices.Body), waiter.Device)
+	}, 5*time.Second, 10*time.Millisecond, "the inbox does not wait")
+	return status
 }
 
 // openSilent opens a WebSocket whose client never says a word again, not even goodbye.
