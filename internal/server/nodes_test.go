@@ -125,12 +125,14 @@ func TestWithoutTheListeningConnection(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), db.URL)
 	require.NoError(t, err)
 	defer admin.Close(t.Context()) //nolint:errcheck // the database goes away anyway
-	for round := range 5 {
+	total := 0
+	for range 5 {
 		var killed int
 		require.NoError(t, admin.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name LIKE 'cairn %' AND application_name IN ('cairn listen', 'cairn notify')) AS k`).Scan(&killed))
-		require.Positive(t, killed, "round %d", round)
+			WHERE datname = current_database() AND application_name IN ('cairn listen', 'cairn notify')) AS k`).Scan(&killed))
+		total += killed // none while both nodes are still connecting again
 		executor.say(t, session, "hello")
 		stream.await(t, 2*signal.PollInterval+soon, "SS-FRM-1 an event without a wake-up", isEvent(t, "hello"))
 	}
+	require.Positive(t, total, "no connection was there to be killed")
 }
