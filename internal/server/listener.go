@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/cairnsync/cairn/internal/conn"
+	"github.com/cairnsync/cairn/internal/env"
 )
 
 // Bounds of one HTTP exchange; streams leave net/http and have bounds of their own (conn.Limits).
@@ -23,6 +26,7 @@ const (
 // listener accepts HTTP on the main address, and on the one for metrics if there is one.
 type listener struct {
 	log         *slog.Logger
+	env         *env.Env
 	certificate *tls.Certificate
 	servers     []*bound
 	hurry       func() // makes waiting requests answer
@@ -38,7 +42,7 @@ type bound struct {
 }
 
 func newListener(o Options, handler http.Handler, m *metrics, certificate *tls.Certificate, hurry func()) *listener {
-	l := &listener{log: o.Log, certificate: certificate, hurry: hurry, failed: make(chan error, 2)}
+	l := &listener{log: o.Log, env: o.Env, certificate: certificate, hurry: hurry, failed: make(chan error, 2)}
 	l.add(o, o.Config.Listen, handler)
 	if o.Config.Metrics.Listen != "" {
 		l.add(o, o.Config.Metrics.Listen, m.handler())
@@ -88,9 +92,14 @@ func (l *listener) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops to accept and waits for the requests in flight; those still there when ctx ends are
-// cut.
+// Stop stops to accept and waits for the requests in flight, for half of the time that ctx leaves;
+// those still there are cut, so that the rest of the server can end in good order too.
 func (l *listener) Stop(ctx context.Context) error {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline.Sub(l.env.Now())/2)
+		defer cancel()
+	}
 	l.hurry()
 	var failures []error
 	for _, server := range l.servers {
@@ -100,6 +109,31 @@ func (l *listener) Stop(ctx context.Context) error {
 	}
 	l.done.Wait()
 	return errors.Join(failures...)
+}
+
+// front is what clients are connected to: requests and streams. They end at the same time, so that a
+// request that hangs does not keep streams from their clean end.
+type front struct {
+	listener *listener
+	streams  *conn.Keeper
+}
+
+// Start begins to accept.
+func (f front) Start(ctx context.Context) error {
+	if err := f.streams.Start(ctx); err != nil {
+		return err
+	}
+	if err := f.listener.Start(ctx); err != nil {
+		return errors.Join(err, f.streams.Stop(ctx))
+	}
+	return nil
+}
+
+// Stop ends requests and streams.
+func (f front) Stop(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f.streams.Stop(ctx) }()
+	return errors.Join(f.listener.Stop(ctx), <-ended)
 }
 
 func (l *listener) url() string {

@@ -101,8 +101,7 @@ func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificat
 	s.group.Add("identity", s.identity)
 	s.group.Add("push outbox", outbox)
 	s.group.Add("live feed", hub)
-	s.group.Add("streams", keeper)
-	s.group.Add("listener", s.listener)
+	s.group.Add("listener and streams", front{s.listener, keeper})
 }
 
 // bus is a signal.Bus with a life.

@@ -203,3 +203,26 @@ func (s *stopping) openSilent() net.Conn {
 	require.Contains(s.t, line, "101")
 	return connection
 }
+
+func TestStopWithAClientThatHangs(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		s := newStopping(t, db)
+		s.slowAppend() // and never the rest
+		stream := s.owner.open(t, history.WebSocket, s.session, 0)
+		stream.await(t, soon, "the end of the replay", named(wire.FramePresence))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Second)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() { defer close(ended); t.Log(s.node.Server.Stop(ctx)) }()
+		t.Run("SS-STR-8 streams end cleanly although a request hangs", func(t *testing.T) {
+			stream.ends(t, 5*time.Second)
+			require.Equal(t, int(code.CloseGoingAway), stream.Code, "%v", stream.Err)
+		})
+		<-ended
+		s.owner.URL = at(servertest.Start(t, db, nil))
+		t.Run("SS-STR-8 presence ends although a request hangs", func(t *testing.T) {
+			require.Zero(t, s.owner.present(t, s.session))
+		})
+	})
+}

@@ -3,8 +3,10 @@ package sessions
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"unicode"
@@ -46,7 +48,7 @@ func (a *API) serve(route Route) http.HandlerFunc {
 				a.Observe(pattern, w.Header().Get(traceHeader), status, a.Env.Now().Sub(started))
 			}
 		}()
-		answer, err := a.answer(w, r, route)
+		answer, err := a.guarded(w, r, route)
 		switch {
 		case err != nil && route.stream != nil:
 			status = a.refuseStream(w, r, route, err)
@@ -58,6 +60,16 @@ func (a *API) serve(route Route) http.HandlerFunc {
 		default: // the connection has left net/http
 		}
 	}
+}
+
+// guarded is answer whose panic is an error, with its stack for the log.
+func (a *API) guarded(w http.ResponseWriter, r *http.Request, route Route) (answer reply, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("handle request: panic: %v\n%s", value, debug.Stack())
+		}
+	}()
+	return a.answer(w, r, route)
 }
 
 func (a *API) answer(w http.ResponseWriter, r *http.Request, route Route) (reply, error) {
