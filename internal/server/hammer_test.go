@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/internal/testkit"
@@ -53,7 +54,8 @@ func loseUnderLoad(t *testing.T, h *house, transport history.Transport) {
 				mu.Lock()
 				asked["control:"+id] = time.Now()
 				mu.Unlock()
-				owner.do(t, http.MethodPost, "/v1/sessions/"+session+"/control", map[string]string{"id": id, "kind": "pause"})
+				_, err := owner.Do(t.Context(), http.MethodPost, "/v1/sessions/"+session+"/control", map[string]string{"id": id, "kind": "pause"})
+				assert.NoError(t, err)
 			}
 		})
 	}
@@ -64,7 +66,8 @@ func loseUnderLoad(t *testing.T, h *house, transport history.Transport) {
 	go func() {
 		defer close(removed)
 		<-time.After(rand.N(200 * time.Millisecond))
-		owner.do(t, http.MethodDelete, "/v1/sessions/"+session+"/shares/"+share.ID, nil)
+		_, err := owner.Do(t.Context(), http.MethodDelete, "/v1/sessions/"+session+"/shares/"+share.ID, nil)
+		assert.NoError(t, err)
 		lost = time.Now()
 	}()
 	var got []wire.Event

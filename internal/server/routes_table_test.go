@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -53,9 +54,7 @@ func from(least wire.Role, fine string) verdicts {
 
 // but is v with other answers for some.
 func (v verdicts) but(other verdicts) verdicts {
-	for who, answer := range other {
-		v[who] = answer
-	}
+	maps.Copy(v, other)
 	return v
 }
 

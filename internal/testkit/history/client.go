@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -172,9 +173,7 @@ func (c *Client) headers() http.Header {
 		header.Set(wire.HeaderDevice, c.Device)
 		header.Set(wire.HeaderPlatform, string(wire.PlatformCLI))
 	}
-	for name, values := range c.Header {
-		header[name] = values
-	}
+	maps.Copy(header, c.Header)
 	return header
 }
 

@@ -35,11 +35,11 @@ func (v *viewer) work() {
 	for !v.complete() {
 		stream, refusal, err := v.Open(v.ctx, v.transport, v.session, v.seen)
 		if v.ctx.Err() != nil {
-			v.trouble("still at seq %d in the end, behind the log", v.seen)
+			v.troublef("still at seq %d in the end, behind the log", v.seen)
 			return
 		}
 		if refusal.Status >= http.StatusBadRequest && refusal.Status < http.StatusInternalServerError {
-			v.trouble("refused: %s", refusal)
+			v.troublef("refused: %s", refusal)
 			return
 		}
 		if err != nil || stream == nil {
@@ -95,11 +95,11 @@ func (v *viewer) take(frame Frame) {
 	case wire.FrameEvent:
 		var event wire.Event
 		if err := json.Unmarshal(frame.Data, &event); err != nil {
-			v.trouble("unreadable event %q: %v", frame.Data, err)
+			v.troublef("unreadable event %q: %v", frame.Data, err)
 			return
 		}
 		if event.Seq != v.seen+1 {
-			v.trouble("seq %d after %d", event.Seq, v.seen)
+			v.troublef("seq %d after %d", event.Seq, v.seen)
 		}
 		v.seen = event.Seq
 		v.view.Events = append(v.view.Events, event)
@@ -110,22 +110,22 @@ func (v *viewer) take(frame Frame) {
 			Applied bool
 		}
 		if err := json.Unmarshal(frame.Data, &control); err != nil {
-			v.trouble("unreadable control %q: %v", frame.Data, err)
+			v.troublef("unreadable control %q: %v", frame.Data, err)
 			return
 		}
 		if control.Seq > v.seen {
-			v.trouble("control of seq %d before its event, at %d", control.Seq, v.seen)
+			v.troublef("control of seq %d before its event, at %d", control.Seq, v.seen)
 		}
 		if control.Applied {
 			v.view.Applied[control.ID] = true
 		}
 	case wire.FrameReset:
-		v.trouble("reset at seq %d: %s", v.seen, frame.Data)
+		v.troublef("reset at seq %d: %s", v.seen, frame.Data)
 		v.seen = 0
 	default:
 	}
 }
 
-func (v *viewer) trouble(format string, args ...any) {
+func (v *viewer) troublef(format string, args ...any) {
 	v.view.Trouble = append(v.view.Trouble, fmt.Sprintf(format, args...))
 }
