@@ -34,7 +34,7 @@ type MigrateMode int
 const (
 	// MigrateUp brings the schema up to date, also of an empty database.
 	MigrateUp MigrateMode = iota
-	// MigrateRefuse refuses to open, with OldSchema.
+	// MigrateRefuse refuses to open, with OldSchema, or MissingFile where there is no SQLite file; it makes none.
 	MigrateRefuse
 )
 

@@ -15,6 +15,7 @@ type Reason string
 const (
 	BadURL          Reason = "bad_url"
 	MissingFolder   Reason = "missing_folder"
+	MissingFile     Reason = "missing_file"
 	ReadOnly        Reason = "read_only"
 	ForeignDatabase Reason = "foreign_database"
 	NewerSchema     Reason = "newer_schema"

@@ -59,7 +59,11 @@ func TestRefusedSchemas(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			empty := testkit.EmptyURL(t, engine)
-			requireRefusal(t, storage.Options{URL: empty, Migrate: storage.MigrateRefuse}, storage.OldSchema, "cairn migrate up")
+			old := storage.OldSchema
+			if engine == testkit.SQLite {
+				old = storage.MissingFile
+			}
+			requireRefusal(t, storage.Options{URL: empty, Migrate: storage.MigrateRefuse}, old, "cairn migrate up")
 
 			foreign := testkit.EmptyURL(t, engine)
 			runRaw(t, foreign, "CREATE TABLE theirs (id text)")

@@ -35,6 +35,9 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
+	if err := mustExist(path, options.Migrate); err != nil {
+		return nil, err
+	}
 	e := &sqliteEngine{path: path, env: options.Env, log: options.Log, cache: newStatementCache(toSQLite)}
 	defer func() {
 		if err != nil {

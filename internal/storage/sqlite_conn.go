@@ -28,6 +28,7 @@ const maxPrepared = 256
 
 // openConn opens a connection to a file that exists.
 func openConn(path string, reader bool) (*sqliteConn, error) {
+	guardOpened(path)
 	conn, err := sqlite3.OpenFlags(path, sqlite3.OPEN_READWRITE)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -37,6 +38,7 @@ func openConn(path string, reader bool) (*sqliteConn, error) {
 		c.close()
 		return nil, fmt.Errorf("set up connection to %s: %w", path, err)
 	}
+	guardOpened(path) // a process that was the last to leave may have taken the files along meanwhile
 	return c, nil
 }
 

@@ -19,6 +19,14 @@ const (
 	sqliteMarker = `SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = '` + schemaTable + `'`
 )
 
+// mustExist refuses a missing file when it may not be made: a name that was misspelt is no new database.
+func mustExist(path string, mode MigrateMode) error {
+	if _, err := os.Stat(path); mode == MigrateRefuse && errors.Is(err, os.ErrNotExist) {
+		return refuse(MissingFile, nil, "there is no database %s; check its name, or make one with: cairn migrate up", path)
+	}
+	return nil
+}
+
 // checkSQLite refuses a file that cannot be used, makes a missing one, and migrates an old one when
 // mode allows it.
 func checkSQLite(ctx context.Context, path string, mode MigrateMode) error {
@@ -34,13 +42,13 @@ func checkSQLite(ctx context.Context, path string, mode MigrateMode) error {
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, found, mode, func(ctx context.Context) error { return upSQLite(ctx, db) }); err != nil {
+	if err := prepare(ctx, found, mode, func(ctx context.Context) error { return upSQLite(ctx, db, path) }); err != nil {
 		return err
 	}
 	return checkWritable(ctx, db, path)
 }
 
-// makeFile makes a missing file, for the eyes of its owner only; its log and index get the same rights.
+// makeFile makes a missing file, for the eyes of its owner only; guardLog gives its companions the same rights.
 func makeFile(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -105,6 +113,7 @@ func checkWritable(ctx context.Context, db *sql.DB, path string) error {
 
 // openFile opens through database/sql, for migrations; every transaction excludes other processes.
 func openFile(path, mode string) (*sql.DB, error) {
+	guardOpened(path)
 	query := url.Values{"mode": {mode}, "_txlock": {"exclusive"}, "_pragma": {"busy_timeout(30000)", "foreign_keys(0)"}}
 	name := url.URL{Scheme: "file", OmitHost: true, Path: slashed(path), RawQuery: query.Encode()}
 	db, err := driver.Open(name.String())
@@ -124,10 +133,11 @@ func slashed(path string) string {
 	return path
 }
 
-func upSQLite(ctx context.Context, db *sql.DB) error {
+func upSQLite(ctx context.Context, db *sql.DB, path string) error {
 	if err := runMigrations(ctx, db, goose.DialectSQLite3); err != nil {
 		return err
 	}
+	guardLog(path)
 	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
 		return fmt.Errorf("switch to a write-ahead log: %w", err)
 	}

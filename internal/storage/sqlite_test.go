@@ -266,3 +266,57 @@ func TestPathsWithOddNames(t *testing.T) {
 		require.Zero(t, info.Mode().Perm()&0o077, "others cannot read it")
 	}
 }
+
+// TestOthersCannotReadTheLog looks at the rights with a umask that would let others read.
+func TestOthersCannotReadTheLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "p.db")
+	private := func() {
+		t.Helper()
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			require.Zero(t, info.Mode().Perm()&0o077, name)
+		}
+	}
+	db, err := storage.Open(t.Context(), storage.Options{URL: "sqlite:" + path})
+	require.NoError(t, err)
+	withCounters(t, db, "a")
+	require.EqualValues(t, 0, count(t, db, "a"))
+	private()
+
+	t.Run("what an older program left readable is narrowed", func(t *testing.T) {
+		require.NoError(t, os.Chmod(path+"-wal", 0o644))
+		require.NoError(t, os.Chmod(path+"-shm", 0o644))
+		other, err := storage.Open(t.Context(), storage.Options{URL: "sqlite:" + path, Migrate: storage.MigrateRefuse})
+		require.NoError(t, err)
+		private()
+		require.NoError(t, other.Close())
+	})
+	require.NoError(t, db.Close())
+	t.Run("again after the files were taken away", func(t *testing.T) {
+		require.NoFileExists(t, path+"-wal")
+		db, err := storage.Open(t.Context(), storage.Options{URL: "sqlite:" + path})
+		require.NoError(t, err)
+		require.NoError(t, db.Write(t.Context(), nil, readModifyWrite("a")))
+		private()
+		require.NoError(t, db.Close())
+	})
+	t.Run("somebody else's database is left alone", func(t *testing.T) {
+		foreign := filepath.Join(t.TempDir(), "foreign.db")
+		runSQLite(t, foreign, "CREATE TABLE theirs (id int)")
+		_, err := storage.Open(t.Context(), storage.Options{URL: "sqlite:" + foreign})
+		require.Error(t, err)
+		require.NoFileExists(t, foreign+"-wal")
+		require.NoFileExists(t, foreign+"-shm")
+	})
+}
+
+func TestAMissingFileIsNotMadeByTheWay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "typo.db")
+	requireRefusal(t, storage.Options{URL: "sqlite:" + path, Migrate: storage.MigrateRefuse, Server: true}, storage.MissingFile, "cairn migrate up")
+	left, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
