@@ -4,7 +4,8 @@
 // Contract. Load reads a YAML file, the environment (CAIRN_…), --set key=value and flags, later ones
 // winning, and answers a Config in which every value is valid, or one Error that names every wrong
 // value with its source and what is allowed. A key nobody knows is an error too, so that a misspelt
-// limit cannot silently keep its default. What Load answers to be shown has passwords taken out.
+// limit cannot silently keep its default; only in the environment, where others choose names that begin with
+// CAIRN_ too, it is not, and Ignored answers it for a warning. What Load answers to be shown has passwords taken out.
 //
 // Order and concurrency. A Config is a plain value, read once at start and never changed; copies may be
 // read by any number of goroutines. Load reads one file and blocks no longer than that.
@@ -50,7 +51,7 @@ type TLS struct {
 
 // Metrics is the second listener, for Prometheus.
 type Metrics struct {
-	Listen string // empty is off
+	Listen string // empty is none: loopback peers get metrics on the main address
 }
 
 // Log says what the server writes about itself.

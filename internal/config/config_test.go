@@ -150,22 +150,57 @@ func TestEveryProblemIsNamed(t *testing.T) {
 	t.Parallel()
 	_, _, err := config.Load(config.Sources{
 		File:  file(t, "listen: nowhere\nhtp: {max_body_bytes: 5}\nlog: loud\n"),
-		Env:   []string{"CAIRN_LOG_LEVEL=loud", "CAIRN_LISTN=x:1", "PATH=/bin", "CAIRN_URL=u", "CAIRN_API_KEY=k", "CAIRN_DEVICE=d", "CAIRN_TEST_X=1"},
+		Env:   []string{"CAIRN_LOG_LEVEL=loud", "CAIRN_LISTN=x:1", "PATH=/bin"},
 		Set:   []string{"stream.ping=never", "lanes=3", "nonsense"},
 		Flags: map[string]string{"shutdown_timeout": "soon"},
 	})
 	var refused *config.Error
 	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Problems, 9)
+	require.Len(t, refused.Problems, 8)
 	for _, part := range []string{
 		`listen = "nowhere" (file `, "host:port", "did you mean http.max_body_bytes?", "log (file ",
 		`log.level = "loud" (environment CAIRN_LOG_LEVEL): allowed is one of debug, info, warn, error`,
-		"CAIRN_LISTN (environment): nobody knows this name; did you mean CAIRN_LISTEN?",
 		`stream.ping = "never" (--set): allowed is a duration from`, "lanes (--set): nobody knows this name; did you mean storage.lanes?",
 		`nonsense = "" (--set): allowed is key=value`, `shutdown_timeout = "soon" (flag)`,
 	} {
 		require.ErrorContains(t, err, part)
 	}
+}
+
+// Others choose names that begin with CAIRN_ too: they stop nothing, and are answered for a warning.
+func TestUnknownVariablesAreIgnored(t *testing.T) {
+	t.Parallel()
+	environ := []string{
+		"CAIRN_LISTN=127.0.0.1:1", "CAIRN_PORT=tcp://10.0.0.1:8787", "CAIRN_SERVICE_HOST=10.0.0.1", "CAIRN_PORT_8787_TCP=x", "CAIRN_EMPTY=",
+		"PATH=/bin", "CAIRN_URL=u", "CAIRN_API_KEY=k", "CAIRN_DEVICE=d", "CAIRN_SHARE_TOKEN=t", "CAIRN_TEST_X=1", "CAIRN_LOG_LEVEL=warn",
+	}
+	loaded, _, err := config.Load(config.Sources{Env: environ})
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8787", loaded.Listen)
+	require.Equal(t, "warn", loaded.Log.Level)
+	var named []string
+	for _, one := range config.Ignored(environ) {
+		named = append(named, one.Key)
+		require.Contains(t, one.String(), "nobody knows this name")
+	}
+	require.Equal(t, []string{"CAIRN_LISTN", "CAIRN_PORT", "CAIRN_SERVICE_HOST", "CAIRN_PORT_8787_TCP"}, named)
+	require.Equal(t, "CAIRN_LISTEN", config.Ignored(environ)[0].Suggestion)
+}
+
+func TestEmptyVariablesAreUnset(t *testing.T) {
+	t.Parallel()
+	loaded, values, err := config.Load(config.Sources{
+		File: file(t, "storage: {readers: 3}\n"), Env: []string{"CAIRN_STORAGE_READERS=", "CAIRN_LISTEN=", "CAIRN_CONFIG="},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, loaded.Storage.Readers)
+	require.Equal(t, "default", value(t, values, "listen").Source)
+}
+
+func TestAPathIsNoURL(t *testing.T) {
+	t.Parallel()
+	_, _, err := config.Load(config.Sources{Set: []string{"database=/tmp/foo.db"}})
+	require.ErrorContains(t, err, `database = "/tmp/foo.db" (--set): write sqlite:/tmp/foo.db; allowed is sqlite:PATH`)
 }
 
 func TestValuesThatGoTogether(t *testing.T) {

@@ -12,7 +12,7 @@ type Problem struct {
 	Source     string
 	Allowed    string // what would be right
 	Unknown    bool   // nobody knows Key
-	Suggestion string // what an unknown Key may have meant, or ""
+	Suggestion string // what an unknown Key may have meant, or what to do about a wrong value, or ""
 }
 
 // String says what is wrong with one value and what to do.
@@ -22,6 +22,8 @@ func (p Problem) String() string {
 		return fmt.Sprintf("%s (%s): nobody knows this name; did you mean %s?", p.Key, p.Source, p.Suggestion)
 	case p.Unknown:
 		return fmt.Sprintf("%s (%s): nobody knows this name; `cairn config` lists them all", p.Key, p.Source)
+	case p.Suggestion != "":
+		return fmt.Sprintf("%s = %q (%s): %s; allowed is %s", p.Key, p.Value, p.Source, p.Suggestion, p.Allowed)
 	default:
 		return fmt.Sprintf("%s = %q (%s): allowed is %s", p.Key, p.Value, p.Source, p.Allowed)
 	}

@@ -21,6 +21,7 @@ type kind struct {
 	set     func(c *Config, text string) bool
 	show    func(c Config) string
 	redact  func(text string) string // nil when nothing of it is secret
+	hint    func(text string) string // what a wrong text may have meant, or ""; nil when nobody can tell
 }
 
 func (k kind) public(text string) string {
@@ -28,6 +29,14 @@ func (k kind) public(text string) string {
 		return text
 	}
 	return k.redact(text)
+}
+
+// instead answers what to write instead of a wrong text.
+func (k kind) instead(text string) string {
+	if k.hint == nil {
+		return ""
+	}
+	return k.hint(text)
 }
 
 func text(at func(*Config) *string, allowed string) kind {

@@ -108,21 +108,29 @@ func (g *gathering) add(key, text, source string) {
 	g.given = append(g.given, assignment{row, text, source})
 }
 
+// environment takes what is known. An empty variable says nothing: that is how many tools leave one out.
 func (g *gathering) environment(env []string) {
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || foreign[name] || strings.HasPrefix(name, foreignTests) {
-			continue
+		if row, ok := lookupEnv(name); ok && value != "" {
+			g.given = append(g.given, assignment{row, value, "environment " + name})
 		}
-		row, ok := lookupEnv(name)
-		if !ok {
-			g.problems = append(g.problems, Problem{
-				Key: name, Source: "environment", Unknown: true, Suggestion: nearest(name, envNames()),
-			})
-			continue
-		}
-		g.given = append(g.given, assignment{row, value, "environment " + name})
 	}
+}
+
+// Ignored answers the variables that begin with CAIRN_ and that nobody knows, in their order. They stop nothing, because
+// others choose such names too (Kubernetes sets CAIRN_PORT for a service called cairn), but one may be misspelt.
+func Ignored(env []string) []Problem {
+	var ignored []Problem
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		_, known := lookupEnv(name)
+		if known || value == "" || !strings.HasPrefix(name, envPrefix) || foreign[name] || strings.HasPrefix(name, foreignTests) {
+			continue
+		}
+		ignored = append(ignored, Problem{Key: name, Source: "environment", Unknown: true, Suggestion: nearest(name, envNames())})
+	}
+	return ignored
 }
 
 func (g *gathering) file(from Sources) error {
@@ -186,6 +194,7 @@ func apply(given []assignment) (Config, map[string]string, []Problem) {
 		if !one.setting.kind.set(&loaded, one.text) {
 			problems = append(problems, Problem{
 				Key: one.setting.key, Value: one.setting.kind.public(one.text), Source: one.source, Allowed: one.setting.kind.allowed,
+				Suggestion: one.setting.kind.instead(one.text),
 			})
 		}
 		sources[one.setting.key] = one.source

@@ -48,7 +48,7 @@ var table = []setting{
 	},
 	{
 		"metrics.listen", "", address(func(c *Config) *string { return &c.Metrics.Listen }, true),
-		"Where Prometheus metrics are served. Empty is off.",
+		"Where Prometheus metrics are served to everybody who reaches it. With and without it, loopback peers get them on the main address.",
 	},
 	{
 		"log.level", "info", choice(func(c *Config) *string { return &c.Log.Level }, "debug", "info", "warn", "error"),
