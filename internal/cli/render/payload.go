@@ -11,7 +11,7 @@ import (
 )
 
 // payloadRow answers what a payload of the trace vocabulary says.
-func payloadRow(payload trace.Payload) row {
+func (r Renderer) payloadRow(payload trace.Payload) row {
 	switch p := payload.(type) {
 	case trace.TurnStart:
 		return row{mark: "▶", label: "turn", text: p.Text, style: bold, most: longestSpeech}
@@ -36,7 +36,7 @@ func payloadRow(payload trace.Payload) row {
 	case trace.Ask:
 		return askRow(p)
 	case trace.AskResolved:
-		return resolvedRow(p)
+		return r.resolvedRow(p)
 	case trace.ControlResult:
 		return row{
 			mark: "«", label: "outcome", text: withReason(p.ControlID+" "+string(p.Outcome), p.Reason+blockedBy(p)), style: magenta, dim: true,
@@ -153,7 +153,7 @@ func askRow(p trace.Ask) row {
 	return row{mark: "?", label: "ASK", text: text, style: yellow, most: longestSpeech}
 }
 
-func resolvedRow(p trace.AskResolved) row {
+func (r Renderer) resolvedRow(p trace.AskResolved) row {
 	text := p.AskID + " " + string(p.Outcome)
 	switch p.Outcome {
 	case trace.AskSelected:
@@ -164,7 +164,7 @@ func resolvedRow(p trace.AskResolved) row {
 	}
 	text = withReason(text, p.Reason)
 	if p.ByDeviceID != "" {
-		text += "  by " + short(p.ByDeviceID)
+		text += "  by " + r.device(p.ByDeviceID)
 	}
 	return row{mark: "!", label: "answer", text: text, style: yellow}
 }

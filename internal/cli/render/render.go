@@ -1,7 +1,7 @@
 // Package render writes the events of a session for people: one line each.
 //
-// Contract. A Renderer is a pure function from an event or a frame to its line; it keeps nothing between
-// calls. Every text that came from elsewhere is made fit to print first (Clean): no event, whatever it
+// Contract. A Renderer is a pure function from an event or a frame to its line (with Lines, lines); it keeps nothing
+// between calls. Every text that came from elsewhere is made fit to print first (Clean): no event, whatever it
 // carries, can move the cursor, change colours, reorder a line or begin a new one. Unknown kinds are shown
 // plainly, sealed payloads as sealed, and payloads that do not fit their kind as they came (SS-TRC-1).
 //
@@ -25,11 +25,18 @@ const (
 	longestData   = 240  // arguments, results, payloads
 )
 
-// Renderer says how lines look. The zero value is plain text with times in UTC.
+// Renderer says how lines look. The zero value is plain text with times in UTC, one line for each event.
 type Renderer struct {
 	Color    bool           // with ANSI colours, for terminals
 	Location *time.Location // of the times shown; nil is UTC
+	// Names are what devices are called, by id; a device without one is shown by the end of its id.
+	Names map[string]string
+	// Lines keeps the line ends of what people and agents say, for terminals; later lines are indented by Indent.
+	Lines bool
 }
+
+// Indent is where the text of a line begins, in columns, when its label is not longer than most.
+const Indent = 27
 
 // style is the parameter of an ANSI SGR sequence (ECMA-48 section 8.3.117).
 type style string
@@ -61,7 +68,7 @@ func (r Renderer) Event(event wire.Event) string {
 	if r.Location != nil {
 		at = at.In(r.Location)
 	}
-	return r.line(fmt.Sprintf("%5d %s", event.Seq, at.Format(time.TimeOnly)), eventRow(event))
+	return r.line(fmt.Sprintf("%5d %s", event.Seq, at.Format(time.TimeOnly)), r.eventRow(event))
 }
 
 // Frame answers the line of a frame, or "" for one that has nothing to say.
@@ -69,7 +76,7 @@ func (r Renderer) Frame(frame client.Frame) string {
 	if event, ok := frame.(client.EventFrame); ok {
 		return r.Event(event.Event)
 	}
-	shown, ok := frameRow(frame)
+	shown, ok := r.frameRow(frame)
 	if !ok {
 		return ""
 	}
@@ -81,7 +88,7 @@ func (r Renderer) line(head string, shown row) string {
 	if most == 0 {
 		most = longestData
 	}
-	text := cut(strings.TrimSpace(Clean(strings.TrimSpace(shown.text))), most)
+	text := cut(r.clean(shown), most)
 	label := fmt.Sprintf("%s %-8s", shown.mark, cut(Clean(shown.label), wire.MaxKind))
 	textStyle := plainly
 	if shown.dim {
@@ -89,6 +96,15 @@ func (r Renderer) line(head string, shown row) string {
 	}
 	line := r.paint(faint, head) + "  " + r.paint(shown.style, label) + " " + r.paint(textStyle, text)
 	return strings.TrimRight(line, " ")
+}
+
+// clean makes the text of a row fit to print.
+func (r Renderer) clean(shown row) string {
+	text := strings.TrimSpace(shown.text)
+	if !r.Lines || shown.most != longestSpeech {
+		return strings.TrimSpace(Clean(text))
+	}
+	return strings.ReplaceAll(strings.TrimSpace(CleanLines(text)), "\n", "\n"+strings.Repeat(" ", Indent))
 }
 
 func (r Renderer) paint(in style, text string) string {
@@ -99,12 +115,12 @@ func (r Renderer) paint(in style, text string) string {
 }
 
 // eventRow answers what an event says.
-func eventRow(event wire.Event) row {
+func (r Renderer) eventRow(event wire.Event) row {
 	if control, ok := client.ControlOf(event); ok {
-		return controlRow(control)
+		return r.controlRow(control)
 	}
 	if event.Kind == wire.KindLeaseTransferred {
-		return transferRow(event)
+		return r.transferRow(event)
 	}
 	if sealed(event.Payload) {
 		return row{mark: "◆", label: event.Kind, text: "sealed", style: faint, dim: true}
@@ -113,7 +129,7 @@ func eventRow(event wire.Event) row {
 	if err != nil {
 		payload = trace.Unknown{Name: event.Kind, Raw: event.Payload}
 	}
-	return payloadRow(payload)
+	return r.payloadRow(payload)
 }
 
 // sealed is true for the payload of an end-to-end encrypted event (SS-E2E-1).
@@ -125,7 +141,7 @@ func sealed(payload json.RawMessage) bool {
 	return strings.HasPrefix(string(fields["hide"]), `"`)
 }
 
-func transferRow(event wire.Event) row {
+func (r Renderer) transferRow(event wire.Event) row {
 	var transfer struct {
 		From string `json:"from_device_id"`
 		To   string `json:"to_device_id"`
@@ -133,42 +149,42 @@ func transferRow(event wire.Event) row {
 	if json.Unmarshal(event.Payload, &transfer) != nil {
 		return row{mark: "⇄", label: "lease", text: string(event.Payload), style: magenta}
 	}
-	return row{mark: "⇄", label: "lease", text: "taken over from " + short(transfer.From) + " by " + short(transfer.To), style: magenta}
+	return row{mark: "⇄", label: "lease", text: "taken over from " + r.device(transfer.From) + " by " + r.device(transfer.To), style: magenta}
 }
 
-func controlRow(control wire.Control) row {
+func (r Renderer) controlRow(control wire.Control) row {
 	text := string(control.Kind)
+	if control.Mode == wire.ModeOpen {
+		text = "open here" // the kind says nothing then
+	}
 	if control.AskID != nil {
 		text += " " + *control.AskID
 	}
 	if control.Text != nil {
 		text += ": " + *control.Text
 	}
-	if control.Mode == wire.ModeOpen {
-		text += " (open here)"
-	}
 	if control.TargetDeviceID != nil {
-		text += " → " + short(*control.TargetDeviceID)
+		text += " → " + r.device(*control.TargetDeviceID)
 	}
-	return row{mark: "»", label: "control", text: text + "  from " + short(control.FromDeviceID), style: magenta, most: longestSpeech}
+	return row{mark: "»", label: "control", text: text + "  from " + r.device(control.FromDeviceID), style: magenta, most: longestSpeech}
 }
 
 // frameRow answers what a frame that is no event says.
-func frameRow(frame client.Frame) (row, bool) {
+func (r Renderer) frameRow(frame client.Frame) (row, bool) {
 	quiet := row{mark: "·", style: faint, dim: true}
 	switch frame := frame.(type) {
 	case client.ControlFrame:
 		if !frame.Applied {
 			return row{}, false // its echo event says the same
 		}
-		quiet.label, quiet.text = "applied", string(frame.Kind)+" "+frame.ID
+		quiet.label, quiet.text = "applied", appliedText(frame.Control)
 	case client.LeaseFrame:
 		quiet.label, quiet.text = "lease", "no executor"
 		if frame.HolderDeviceID != nil {
-			quiet.text = "executor is " + short(*frame.HolderDeviceID)
+			quiet.text = "executor is " + r.device(*frame.HolderDeviceID)
 		}
 	case client.PresenceFrame:
-		quiet.label, quiet.text = "presence", presence(frame.Presence)
+		quiet.label, quiet.text = "presence", r.presence(frame.Presence)
 	case client.ResetFrame:
 		return row{mark: "!", label: "reset", text: "the server's log was restored: events come again from the first", style: yellow}, true
 	case client.ConnectionFrame:
@@ -183,8 +199,16 @@ func frameRow(frame client.Frame) (row, bool) {
 	return quiet, true
 }
 
-func presence(p wire.Presence) string {
-	text := short(p.DeviceID) + " (" + string(p.Role) + ")"
+// appliedText names a control by its event, which a reader has seen.
+func appliedText(control wire.Control) string {
+	if control.Seq == 0 {
+		return string(control.Kind) + " " + control.ID
+	}
+	return fmt.Sprintf("%s, event %d", control.Kind, control.Seq)
+}
+
+func (r Renderer) presence(p wire.Presence) string {
+	text := r.device(p.DeviceID) + " (" + string(p.Role) + ")"
 	switch {
 	case p.Online != nil && !*p.Online:
 		return text + " left"
@@ -195,8 +219,16 @@ func presence(p wire.Presence) string {
 	}
 }
 
-// short answers the end of an id, where ids made at one time differ.
-func short(id string) string {
+// device answers what a device is called.
+func (r Renderer) device(id string) string {
+	if name := r.Names[id]; name != "" {
+		return name
+	}
+	return Short(id)
+}
+
+// Short answers the end of an id, where ids made at one time differ.
+func Short(id string) string {
 	const shown = 8
 	if len(id) <= shown {
 		return id

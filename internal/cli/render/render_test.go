@@ -74,7 +74,7 @@ var lines = []struct{ kind, payload, want string }{
 	},
 	{
 		"control", `{"control":{"id":"c","kind":"send","mode":"open","target_device_id":"` + deviceB + `","from_device_id":"` + deviceA + `"}}`,
-		"» control  send (open here) → …2222bbbb  from …1111aaaa",
+		"» control  open here → …2222bbbb  from …1111aaaa",
 	},
 	{"user", `{"text":"\u001b[31mred\u001b[0m\u202e"}`, "› user     red\uFFFD"},
 	{"\x1b[31mevil\n", `{}`, "· evil⏎    {}"},
@@ -105,6 +105,7 @@ func TestFrames(t *testing.T) {
 	}{
 		{client.EventFrame{Event: event("user", `{"text":"hi"}`)}, "    7 22:13:20  › user     hi"},
 		{client.ControlFrame{Control: wire.Control{ID: "c1", Kind: "send", Applied: true}}, "                · applied  send c1"},
+		{client.ControlFrame{Control: wire.Control{ID: "c1", Kind: "send", Seq: 51, Applied: true}}, "                · applied  send, event 51"},
 		{client.ControlFrame{Control: wire.Control{ID: "c1", Kind: "send"}}, ""},
 		{client.LeaseFrame{}, "                · lease    no executor"},
 		{client.LeaseFrame{HolderDeviceID: new(deviceA)}, "                · lease    executor is …1111aaaa"},
@@ -117,6 +118,23 @@ func TestFrames(t *testing.T) {
 	} {
 		require.Equal(t, one.want, render.Renderer{}.Frame(one.frame))
 	}
+}
+
+func TestDevicesAreNamed(t *testing.T) {
+	t.Parallel()
+	named := render.Renderer{Names: map[string]string{deviceA: "Ada's \x1b[31mlaptop"}}
+	require.Equal(t, "                · lease    executor is Ada's laptop", named.Frame(client.LeaseFrame{HolderDeviceID: new(deviceA)}))
+	require.Equal(t, "                · lease    executor is …2222bbbb", named.Frame(client.LeaseFrame{HolderDeviceID: new(deviceB)}))
+	require.Contains(t, named.Event(event("control", `{"control":{"id":"c","kind":"send","from_device_id":"`+deviceA+`"}}`)), "from Ada's laptop")
+}
+
+func TestLinesOfSpeechStay(t *testing.T) {
+	t.Parallel()
+	lines := render.Renderer{Lines: true}
+	said := lines.Event(event("assistant", `{"text":"one\n\u001b[2Jtwo\n"}`))
+	require.Equal(t, "    7 22:13:20  ‹ agent    one\n"+strings.Repeat(" ", render.Indent)+"two", said)
+	require.Equal(t, render.Indent, strings.Index(said, "one")-len("‹")+1)
+	require.NotContains(t, lines.Event(event("tool_call", `{"name":"a\nb","args":{}}`)), "\n", "data stays in one line")
 }
 
 func TestColourIsOnlyAroundText(t *testing.T) {
