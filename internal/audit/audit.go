@@ -79,15 +79,17 @@ func Write(tx storage.Tx, e *env.Env, entry Entry) error {
 	return nil
 }
 
-// OfSession answers the rows of a session that ownerID owns or owned, newest first, at most MaxRows.
-// Somebody else's session and a session that never was have none.
-func OfSession(tx storage.Tx, sessionID, ownerID string) ([]wire.AuditEntry, error) {
+// OfSession answers the rows of a session that ownerID owns or owned, newest first, at most MaxRows,
+// from behind the row with the id before on, "" for the newest. Somebody else's session and a
+// session that never was have none.
+func OfSession(tx storage.Tx, sessionID, ownerID, before string) ([]wire.AuditEntry, error) {
 	entries := []wire.AuditEntry{}
 	err := tx.Query(
 		`SELECT id, at, user_id, device_id, action, session_id, org_id, detail
 		   FROM audit WHERE session_id = $1 AND owner_id = $2
-		  ORDER BY at DESC, id DESC LIMIT $3`,
-		[]any{sessionID, ownerID, MaxRows},
+		    AND ($3 = '' OR (at, id) < (SELECT b.at, b.id FROM audit b WHERE b.id = $3))
+		  ORDER BY at DESC, id DESC LIMIT $4`,
+		[]any{sessionID, ownerID, before, MaxRows},
 		func(row storage.Row) error {
 			entry, err := scan(row)
 			entries = append(entries, entry)

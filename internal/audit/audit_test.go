@@ -25,7 +25,7 @@ func write(t *testing.T, db storage.DB, entries ...audit.Entry) {
 func read(t *testing.T, db storage.DB, session, owner string) []wire.AuditEntry {
 	t.Helper()
 	entries, err := storage.Read(t.Context(), db, func(tx storage.Tx) ([]wire.AuditEntry, error) {
-		return audit.OfSession(tx, session, owner)
+		return audit.OfSession(tx, session, owner, "")
 	})
 	require.NoError(t, err)
 	return entries

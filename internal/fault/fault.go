@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
 // Error is a refusal with a code of the protocol.
@@ -34,6 +35,13 @@ func (e *Error) Unwrap() error { return e.Cause }
 // New makes a refusal with a public message.
 func New(c code.Code, format string, args ...any) *Error {
 	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
+}
+
+// BadField is bad_request that names one field (SS-HTTP-4).
+func BadField(field, problem string) *Error {
+	return New(code.BadRequest, "Invalid request: %s %s.", field, problem).WithDetails(wire.FieldErrors{
+		FormErrors: []string{}, FieldErrors: map[string][]string{field: {problem}},
+	})
 }
 
 // WithDetails answers a copy of e that carries public details.

@@ -205,7 +205,7 @@ func tiesOf(tx storage.Tx, by Principal, id string) (ties, error) {
 	if _, err := ownDevice(tx, by.UserID, id); err != nil {
 		return ties{}, err
 	}
-	leased, err := ids(tx, `SELECT id FROM sessions WHERE lease_device_id = $1 ORDER BY id`, id)
+	leased, err := ids(tx, `SELECT id FROM sessions WHERE lease_device_id = $1 AND lease_expires_at > $2 ORDER BY id`, id, tx.Now())
 	if err != nil {
 		return ties{}, err
 	}

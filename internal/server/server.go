@@ -82,7 +82,8 @@ func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificat
 	s.identity = identity.New(s.db, bus, o.Env)
 	outbox := outbound.NewOutbox(s.db, bus, m.pusher(pusher), o.Env, o.Log)
 	hub := live.New(live.Options{
-		DB: s.db, Bus: bus, Env: o.Env, Log: o.Log, MaxAnnounced: o.Config.Presence.MaxAnnounced, PageSent: m.pageSent,
+		DB: s.db, Bus: bus, Env: o.Env, Log: o.Log, MaxAnnounced: o.Config.Presence.MaxAnnounced,
+		QueueFrames: o.Config.Stream.QueueFrames, PageSent: m.pageSent,
 	})
 	keeper := conn.NewKeeper(conn.Limits{
 		QueueFrames: o.Config.Stream.QueueFrames, QueueBytes: o.Config.Stream.QueueBytes,

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/audit"
@@ -105,14 +106,26 @@ func scanControl(row storage.Row, extra ...any) (wire.Control, error) {
 	return control, err
 }
 
+// queryControls answers controls, fewer when their texts are large, at least one if there is any.
 func queryControls(tx storage.Tx, query string, args ...any) ([]wire.Control, error) {
-	controls := []wire.Control{}
+	controls, size := []wire.Control{}, 0
 	err := tx.Query(query, args, func(row storage.Row) error {
+		if size > answerBytes {
+			return errEnough
+		}
 		control, err := scanControl(row)
 		controls = append(controls, control)
+		size += textSize(control)
 		return err
 	})
-	return controls, err
+	return controls, enough(err)
+}
+
+func textSize(control wire.Control) int {
+	if control.Text == nil {
+		return 0
+	}
+	return len(*control.Text)
 }
 
 // storedControl is a control with who applied it.
@@ -154,7 +167,7 @@ func (s *Service) Controls(ctx context.Context, by Caller, ref string, filter Co
 			query += ` AND c.target_device_id = $3`
 			args = append(args, filter.Target)
 		}
-		return queryControls(tx, query+` ORDER BY c.seq LIMIT 500`, args...)
+		return queryControls(tx, query+` ORDER BY c.seq LIMIT `+strconv.Itoa(MaxControls), args...)
 	})
 }
 

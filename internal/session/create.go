@@ -139,24 +139,31 @@ func (s *Service) Delete(ctx context.Context, by Caller, ref string) (string, er
 	})
 }
 
+// HasTrash reports whether deleted sessions left something behind.
+func HasTrash(tx storage.Tx) (bool, error) {
+	return tx.Get(`SELECT session_id FROM session_trash LIMIT 1`, nil, new(string))
+}
+
 // trashStep is how many rows EmptyTrash removes at once, so that it never holds the writers up.
 const trashStep = 2000
 
 // EmptyTrash removes some of what deleted sessions left behind, and reports whether there is more.
 func EmptyTrash(tx storage.Tx) (bool, error) {
 	var id string
-	found, err := tx.Get(`SELECT session_id FROM session_trash ORDER BY session_id LIMIT 1`, nil, &id)
+	// Another node that empties the same session is left alone: waiting for its rows would make this
+	// one believe that there are none.
+	found, err := tx.Get(`SELECT session_id FROM session_trash ORDER BY session_id LIMIT 1 FOR UPDATE SKIP LOCKED`, nil, &id)
 	if err != nil || !found {
 		return false, err
 	}
 	events, err := tx.Changed(`DELETE FROM session_events WHERE session_id = $1 AND seq IN (
 		SELECT seq FROM session_events WHERE session_id = $1 ORDER BY seq LIMIT $2)`, id, trashStep)
-	if err != nil || events == trashStep {
+	if err != nil || events > 0 {
 		return true, err
 	}
 	controls, err := tx.Changed(`DELETE FROM session_controls WHERE session_id = $1 AND id IN (
 		SELECT id FROM session_controls WHERE session_id = $1 ORDER BY id LIMIT $2)`, id, trashStep)
-	if err != nil || controls == trashStep {
+	if err != nil || controls > 0 {
 		return true, err
 	}
 	return true, tx.Exec(`DELETE FROM session_trash WHERE session_id = $1`, id)

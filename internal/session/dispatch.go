@@ -34,8 +34,11 @@ func (s *Service) Dispatch(ctx context.Context, by Caller, ref string, in wire.D
 		if err != nil {
 			return Dispatched{}, err
 		}
+		if first != nil && first.TargetDeviceID == nil {
+			return Dispatched{}, fault.BadField("control_id", "is the id of a control that is no dispatch")
+		}
 		if first != nil {
-			return Dispatched{Receipt: dispatchReceipt(first.Control, in.DeviceID, true)}, nil
+			return Dispatched{Receipt: dispatchReceipt(first.Control, true)}, nil
 		}
 		owned, err := ownersDevice(tx, sess, in.DeviceID)
 		if err != nil {
@@ -45,7 +48,7 @@ func (s *Service) Dispatch(ctx context.Context, by Caller, ref string, in wire.D
 			return Dispatched{}, fault.New(code.NotFound, "Target device not found for this session.")
 		}
 		return s.queue(tx, by, sess, control)
-	})
+	}, lockDevice(in.DeviceID))
 }
 
 // dispatchControl is the control a dispatch stands for; an open handoff has no text and no turn
@@ -71,7 +74,7 @@ func (s *Service) queue(tx storage.Tx, by Caller, sess *record, control wire.Con
 	if err := s.accept(tx, sess, &control); err != nil {
 		return Dispatched{}, err
 	}
-	receipt := dispatchReceipt(control, *control.TargetDeviceID, false)
+	receipt := dispatchReceipt(control, false)
 	wakeID, err := outbound.Enqueue(tx, s.env, outbound.Wake{
 		SessionID: sess.ID, ControlID: control.ID, DeviceID: receipt.TargetDeviceID, Mode: receipt.Mode,
 	})
@@ -83,13 +86,11 @@ func (s *Service) queue(tx storage.Tx, by Caller, sess *record, control wire.Con
 	return Dispatched{Receipt: receipt, WakeID: wakeID}, s.audit(tx, by, sess, audit.Dispatch, controlDetail(control))
 }
 
-// dispatchReceipt always shows a mode, and the target the control has, should it have one.
-func dispatchReceipt(control wire.Control, asked string, duplicate bool) wire.DispatchReceipt {
+// dispatchReceipt always shows a mode.
+func dispatchReceipt(control wire.Control, duplicate bool) wire.DispatchReceipt {
 	receipt := wire.DispatchReceipt{
-		ControlID: control.ID, Seq: control.Seq, TargetDeviceID: asked, Mode: wire.ModeSend, Queued: true, Duplicate: duplicate,
-	}
-	if control.TargetDeviceID != nil {
-		receipt.TargetDeviceID = *control.TargetDeviceID
+		ControlID: control.ID, Seq: control.Seq, TargetDeviceID: *control.TargetDeviceID, Mode: wire.ModeSend,
+		Queued: true, Duplicate: duplicate,
 	}
 	if control.Mode != "" {
 		receipt.Mode = control.Mode
@@ -98,29 +99,35 @@ func dispatchReceipt(control wire.Control, asked string, duplicate bool) wire.Di
 }
 
 // Inbox lists the controls waiting for the calling device over the caller's own unarchived sessions,
-// at most limit controls, oldest first (SS-DSP-4).
+// at most limit controls and fewer when their texts are large, oldest first (SS-DSP-4).
 func (s *Service) Inbox(ctx context.Context, by Caller, limit int) (wire.Inbox, error) {
-	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Inbox, error) {
-		inbox := wire.Inbox{DeviceID: by.DeviceID, Sessions: []wire.InboxSession{}}
-		place := map[string]int{}
-		err := tx.Query(`SELECT `+controlColumns+`, s.id, s.session_key, s.title
-			FROM session_controls c JOIN sessions s ON s.id = c.session_id
-			WHERE c.target_device_id = $1 AND NOT c.applied AND s.owner_user_id = $2 AND NOT s.archived
-			ORDER BY c.created_at, c.session_id, c.seq LIMIT $3`, []any{by.DeviceID, by.UserID, limit}, func(row storage.Row) error {
-			var entry wire.InboxSession
-			control, err := scanControl(row, &entry.ID, &entry.SessionKey, &entry.Title)
-			if err != nil {
-				return err
-			}
-			at, seen := place[entry.ID]
-			if !seen {
-				at = len(inbox.Sessions)
-				place[entry.ID] = at
-				inbox.Sessions = append(inbox.Sessions, entry)
-			}
-			inbox.Sessions[at].Controls = append(inbox.Sessions[at].Controls, control)
-			return nil
-		})
-		return inbox, err
+	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Inbox, error) { return inbox(tx, by, limit) })
+}
+
+func inbox(tx storage.Tx, by Caller, limit int) (wire.Inbox, error) {
+	inbox, size := wire.Inbox{DeviceID: by.DeviceID, Sessions: []wire.InboxSession{}}, 0
+	place := map[string]int{}
+	err := tx.Query(`SELECT `+controlColumns+`, s.id, s.session_key, s.title
+		FROM session_controls c JOIN sessions s ON s.id = c.session_id
+		WHERE c.target_device_id = $1 AND NOT c.applied AND s.owner_user_id = $2 AND NOT s.archived
+		ORDER BY c.created_at, c.session_id, c.seq LIMIT $3`, []any{by.DeviceID, by.UserID, limit}, func(row storage.Row) error {
+		if size > answerBytes {
+			return errEnough
+		}
+		var entry wire.InboxSession
+		control, err := scanControl(row, &entry.ID, &entry.SessionKey, &entry.Title)
+		if err != nil {
+			return err
+		}
+		at, seen := place[entry.ID]
+		if !seen {
+			at = len(inbox.Sessions)
+			place[entry.ID] = at
+			inbox.Sessions = append(inbox.Sessions, entry)
+		}
+		inbox.Sessions[at].Controls = append(inbox.Sessions[at].Controls, control)
+		size += textSize(control)
+		return nil
 	})
+	return inbox, enough(err)
 }

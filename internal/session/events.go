@@ -36,11 +36,11 @@ func (s *Service) Events(ctx context.Context, by Caller, ref string, window Wind
 		var err error
 		switch {
 		case window.Tail > 0:
-			page.Events, err = ReadLog(tx, sess.ID, max(sess.LastSeq-min(window.Tail, MaxPage), 0), MaxPage)
+			page.Events, err = readBefore(tx, sess.ID, sess.LastSeq+1, int(min(window.Tail, MaxPage)))
 		case window.Before > 0:
 			page.Events, err = readBefore(tx, sess.ID, window.Before, window.Limit)
 		default:
-			page.Events, err = ReadLog(tx, sess.ID, window.After, window.Limit)
+			page.Events, err = readAfter(tx, sess.ID, window.After, window.Limit, answerBytes)
 		}
 		return page, err
 	})
@@ -48,30 +48,37 @@ func (s *Service) Events(ctx context.Context, by Caller, ref string, window Wind
 
 const eventColumns = `seq, kind, ts, sender_device_id, turn_id, client_event_id, payload, by_server, access_version, committed_at`
 
-// pageBytes is how many bytes of payload one reading of the log answers, and at most one event more.
-const pageBytes = 8 << 20
+// How many bytes of payload one reading of the log answers, and at most one event more.
+const (
+	answerBytes = 16 << 20 // of a request; it may then hold fewer events than asked for
+	pageBytes   = 4 << 20  // of a replay
+)
 
-// errEnough ends a reading of the log at pageBytes.
+// errEnough ends a reading of the log at its bytes.
 var errEnough = errors.New("page is full")
 
 // ReadLog reads at most limit events after a seq, ascending; fewer when they are large, at least one
 // if there is any.
 func ReadLog(tx storage.Tx, sessionID string, after int64, limit int) ([]Stored, error) {
-	return scanEvents(tx, `SELECT `+eventColumns+` FROM session_events
+	return readAfter(tx, sessionID, after, limit, pageBytes)
+}
+
+func readAfter(tx storage.Tx, sessionID string, after int64, limit, most int) ([]Stored, error) {
+	return scanEvents(tx, most, `SELECT `+eventColumns+` FROM session_events
 		WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, limit)
 }
 
 func readBefore(tx storage.Tx, sessionID string, before int64, limit int) ([]Stored, error) {
-	events, err := scanEvents(tx, `SELECT `+eventColumns+` FROM session_events
+	events, err := scanEvents(tx, answerBytes, `SELECT `+eventColumns+` FROM session_events
 		WHERE session_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3`, sessionID, before, limit)
 	slices.Reverse(events)
 	return events, err
 }
 
-func scanEvents(tx storage.Tx, query string, args ...any) ([]Stored, error) {
+func scanEvents(tx storage.Tx, most int, query string, args ...any) ([]Stored, error) {
 	events, size := []Stored{}, 0
 	err := tx.Query(query, args, func(row storage.Row) error {
-		if size > pageBytes {
+		if size > most {
 			return errEnough
 		}
 		var event Stored
@@ -85,8 +92,13 @@ func scanEvents(tx storage.Tx, query string, args ...any) ([]Stored, error) {
 		events = append(events, event)
 		return nil
 	})
+	return events, enough(err)
+}
+
+// enough takes the end of a reading at its bytes for the success it is.
+func enough(err error) error {
 	if errors.Is(err, errEnough) {
-		err = nil
+		return nil
 	}
-	return events, err
+	return err
 }

@@ -81,10 +81,37 @@ func States(tx storage.Tx, ids []string) (map[string]State, error) {
 	return states, err
 }
 
-// AppliedControls lists controls that were applied after revision, and those of the log's range
-// (after, upTo] whatever their revision: what a viewer needs beyond the echo events (SS-STR-2).
-func AppliedControls(tx storage.Tx, sessionID string, revision, after, upTo int64) ([]wire.Control, error) {
-	return queryControls(tx, `SELECT `+controlColumns+` FROM session_controls c
-		WHERE c.session_id = $1 AND c.applied AND (c.applied_revision > $2 OR (c.seq > $3 AND c.seq <= $4)) ORDER BY c.seq`,
-		sessionID, revision, after, upTo)
+// Applied is a control that was applied, as viewers are told of it.
+type Applied struct {
+	ID       string
+	Kind     wire.ControlKind
+	Seq      int64 // of its echo
+	Revision int64 // the session's control_revision when it was applied
+}
+
+// AppliedAfter lists at most limit applied controls whose echo stands behind a seq, in the order of
+// the log (SS-STR-2).
+func AppliedAfter(tx storage.Tx, sessionID string, seq int64, limit int) ([]Applied, error) {
+	return queryApplied(tx, `SELECT id, kind, seq, applied_revision FROM session_controls
+		WHERE session_id = $1 AND seq > $2 AND applied ORDER BY seq LIMIT $3`, sessionID, seq, limit)
+}
+
+// AppliedSince lists at most limit controls that were applied after a revision, in the order of their
+// being applied (SS-FRM-1).
+func AppliedSince(tx storage.Tx, sessionID string, revision int64, limit int) ([]Applied, error) {
+	return queryApplied(tx, `SELECT id, kind, seq, applied_revision FROM session_controls
+		WHERE session_id = $1 AND applied_revision > $2 AND applied ORDER BY applied_revision LIMIT $3`, sessionID, revision, limit)
+}
+
+func queryApplied(tx storage.Tx, query string, args ...any) ([]Applied, error) {
+	var list []Applied
+	err := tx.Query(query, args, func(row storage.Row) error {
+		var one Applied
+		var kind string
+		err := row.Scan(&one.ID, &kind, &one.Seq, &one.Revision)
+		one.Kind = wire.ControlKind(kind)
+		list = append(list, one)
+		return err
+	})
+	return list, err
 }

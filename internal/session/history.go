@@ -9,11 +9,12 @@ import (
 )
 
 // Audit lists what was done to a session that the caller owns, or owned before it was deleted,
-// newest first (SS-AUD-1). Every session has such rows from its creation on.
-func (s *Service) Audit(ctx context.Context, by Caller, sessionID string) ([]wire.AuditEntry, error) {
+// newest first, from behind the row with the id before on, "" for the newest (SS-AUD-1). Every
+// session has such rows from its creation on.
+func (s *Service) Audit(ctx context.Context, by Caller, sessionID, before string) ([]wire.AuditEntry, error) {
 	return storage.Read(ctx, s.db, func(tx storage.Tx) ([]wire.AuditEntry, error) {
-		entries, err := audit.OfSession(tx, sessionID, by.UserID)
-		if err != nil || len(entries) > 0 {
+		entries, err := audit.OfSession(tx, sessionID, by.UserID, before)
+		if err != nil || len(entries) > 0 || before != "" {
 			return entries, err
 		}
 		sess, err := load(tx, sessionID)

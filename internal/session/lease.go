@@ -123,7 +123,7 @@ func (s *Service) ClaimLease(ctx context.Context, by Caller, ref, device string,
 			}
 		}
 		return s.setLease(tx, sess, lease)
-	})
+	}, lockDevice(device)) // so that a device that is being deleted is not given a lease
 }
 
 // RenewLease is the holder's heartbeat.

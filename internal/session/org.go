@@ -94,6 +94,9 @@ func (s *Service) AddMember(ctx context.Context, by Caller, orgID string, in New
 		if err := putMember(tx, orgID, userID, in.Role); err != nil {
 			return wire.Membership{}, err
 		}
+		if err := s.bumpOrgSessions(tx, orgID); err != nil { // presence shows the new role
+			return wire.Membership{}, err
+		}
 		detail := map[string]string{"user_id": userID, "role": string(in.Role)}
 		return wire.Membership{UserID: userID, Role: in.Role}, s.auditOrg(tx, by, orgID, audit.OrgMemberAdd, detail)
 	})
@@ -129,16 +132,24 @@ func (s *Service) RemoveMember(ctx context.Context, by Caller, orgID, userID str
 
 // bumpOrgSessions makes connections of every session shared with the org compute their role anew.
 func (s *Service) bumpOrgSessions(tx storage.Tx, orgID string) error {
-	return tx.Query(`UPDATE sessions SET access_version = access_version + 1 WHERE id IN (
-			SELECT session_id FROM session_shares WHERE principal_type = 'org' AND principal_id = $1) RETURNING id`,
-		[]any{orgID}, func(row storage.Row) error {
-			var id string
-			if err := row.Scan(&id); err != nil {
-				return err
-			}
-			tx.AfterCommit(func() { s.bus.Publish(signal.Wake{Topic: signal.Session, ID: id}) })
-			return nil
-		})
+	var sessions []string
+	err := tx.Query(`SELECT id FROM sessions WHERE id IN (
+			SELECT session_id FROM session_shares WHERE principal_type = 'org' AND principal_id = $1)
+		ORDER BY id FOR NO KEY UPDATE`, []any{orgID}, func(row storage.Row) error {
+		var id string
+		err := row.Scan(&id)
+		sessions = append(sessions, id)
+		return err
+	})
+	if err != nil || len(sessions) == 0 {
+		return err
+	}
+	tx.AfterCommit(func() {
+		for _, id := range sessions {
+			s.bus.Publish(signal.Wake{Topic: signal.Session, ID: id})
+		}
+	})
+	return tx.Exec(`UPDATE sessions SET access_version = access_version + 1 WHERE id = ANY($1)`, sessions)
 }
 
 // manage refuses a caller who may not change the org's members, and answers the org's owner.

@@ -79,6 +79,11 @@ func Leave(tx storage.Tx, connections []string) error {
 	return tx.Exec(`DELETE FROM session_presence WHERE connection_id = ANY($1)`, connections)
 }
 
+// LeaveAll writes that a node has no connection open.
+func LeaveAll(tx storage.Tx, nodeID string) error {
+	return tx.Exec(`DELETE FROM session_presence WHERE node_id = $1`, nodeID)
+}
+
 // Beat says that a node is alive for another term. A node that was taken for dead and swept begins
 // anew: it then has to enter its connections again, which the answer false says.
 func Beat(tx storage.Tx, nodeID string) (bool, error) {

@@ -14,10 +14,9 @@ var errStale = errors.New("session is gone")
 
 // resolution is how a reference was understood.
 type resolution struct {
-	id      string
-	own     bool // by the caller's own session_key
-	byID    bool // by the server's id
-	visible bool // found at all
+	id   string
+	own  bool // by the caller's own session_key
+	byID bool // by the server's id
 }
 
 // resolveQuery finds the session that reference $3 means for user $1 at the moment $2: the caller's
@@ -39,7 +38,7 @@ func resolve(tx storage.Tx, by Caller, ref string) (resolution, error) {
 	var rank int64
 	found, err := tx.Get(resolveQuery, []any{by.UserID, tx.Now(), ref, strings.ToLower(ref), by.LinkHash}, &id, &rank, new(int64))
 	if err != nil || found {
-		return resolution{id: id, own: rank == 1, byID: rank == 2, visible: found}, err
+		return resolution{id: id, own: rank == 1, byID: rank == 2}, err
 	}
 	exists, err := tx.Get(`SELECT id FROM sessions WHERE session_key = $1 LIMIT 1`, []any{ref}, &id)
 	if err != nil {

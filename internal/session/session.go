@@ -16,6 +16,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
@@ -89,8 +90,7 @@ type record struct {
 	controlRevision int64
 	accessVersion   int64
 	role            wire.Role
-	roleUntil       *time.Time // when the role must be computed anew
-	events          []Stored   // written by this transaction
+	events          []Stored // written by this transaction
 }
 
 // columns are the columns scan reads, of a sessions row called s.
@@ -156,7 +156,7 @@ func open(tx storage.Tx, by Caller, id string, need wire.Role) (*record, error) 
 	if err != nil {
 		return nil, err
 	}
-	sess.role, sess.roleUntil = access.Role, access.Until
+	sess.role = access.Role
 	if sess.role.Rank() < need.Rank() {
 		return nil, notAMember(sess.role)
 	}
@@ -175,12 +175,14 @@ func read[T any](ctx context.Context, s *Service, by Caller, ref string, need wi
 }
 
 // write runs fn in a transaction that has locked the session that ref names, if the caller has the
-// role need, and tells viewers of what changed once it is committed.
+// role need, and tells viewers of what changed once it is committed. More keys name what else must not
+// change meanwhile.
 func write[T any](ctx context.Context, s *Service, by Caller, ref string, need wire.Role,
-	fn func(tx storage.Tx, sess *record) (T, error),
+	fn func(tx storage.Tx, sess *record) (T, error), more ...storage.Key,
 ) (T, error) {
 	return withRef(ctx, s, by, ref, func(id string) (T, error) {
-		return storage.Write(ctx, s.db, lockSession(id), func(tx storage.Tx) (T, error) {
+		keys := append(slices.Clone(more), storage.Key{Lock: storage.LockSessions, ID: id})
+		return storage.Write(ctx, s.db, keys, func(tx storage.Tx) (T, error) {
 			return opened(tx, by, id, need, func(tx storage.Tx, sess *record) (T, error) {
 				before := sess.state()
 				out, err := fn(tx, sess)
@@ -215,9 +217,7 @@ func (s *Service) announce(tx storage.Tx, sess *record) {
 	})
 }
 
-func lockSession(id string) []storage.Key {
-	return []storage.Key{{Lock: storage.LockSessions, ID: id}}
-}
+func lockDevice(id string) storage.Key { return storage.Key{Lock: storage.LockDevices, ID: id} }
 
 func notAMember(role wire.Role) error {
 	if role == wire.RoleNone {

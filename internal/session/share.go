@@ -65,9 +65,13 @@ func scanShare(row storage.Row) (wire.Share, error) {
 // AddShare gives a role on the session (SS-SHR-1). A link's token is in the answer once; only its
 // hash is stored.
 func (s *Service) AddShare(ctx context.Context, by Caller, ref string, in NewShare) (wire.Share, error) {
+	var more []storage.Key
+	if in.PrincipalType == wire.PrincipalOrg {
+		more = lockOrg(in.PrincipalID) // a membership that is being ended sees this share, or is seen
+	}
 	return write(ctx, s, by, ref, wire.RoleOwner, func(tx storage.Tx, sess *record) (wire.Share, error) {
 		if in.ExpiresAt != nil && !in.ExpiresAt.After(tx.Now()) {
-			return wire.Share{}, badField("expires_at", "must lie in the future")
+			return wire.Share{}, fault.BadField("expires_at", "must lie in the future")
 		}
 		share := wire.Share{
 			ID: s.env.RandomID(), SessionID: sess.ID, PrincipalType: in.PrincipalType, Role: in.Role,
@@ -92,8 +96,11 @@ func (s *Service) AddShare(ctx context.Context, by Caller, ref string, in NewSha
 			principal, tokenHash, share.Role, in.ExpiresAt, by.UserID, tx.Now()); err != nil {
 			return wire.Share{}, err
 		}
+		if err := bumpAccess(tx, sess); err != nil { // presence shows the new role
+			return wire.Share{}, err
+		}
 		return share, s.audit(tx, by, sess, audit.ShareAdd, shareDetail(share))
-	})
+	}, more...)
 }
 
 func shareDetail(share wire.Share) any {
@@ -126,10 +133,10 @@ func sharePrincipal(tx storage.Tx, by Caller, sess *record, in NewShare) (*strin
 			return nil, err
 		}
 		if !found {
-			return nil, badField(field, "no such user")
+			return nil, fault.BadField(field, "no such user")
 		}
 		if userID == by.UserID || userID == sess.OwnerUserID {
-			return nil, badField(field, "must be somebody else than you and the session's owner")
+			return nil, fault.BadField(field, "must be somebody else than you and the session's owner")
 		}
 		return &userID, nil
 	}
@@ -183,11 +190,4 @@ func shareByID(tx storage.Tx, sessionID, shareID string) (*wire.Share, error) {
 func bumpAccess(tx storage.Tx, sess *record) error {
 	sess.accessVersion++
 	return tx.Exec(`UPDATE sessions SET access_version = $1 WHERE id = $2`, sess.accessVersion, sess.ID)
-}
-
-// badField is bad_request that names one field, for what only the database can tell (SS-HTTP-4).
-func badField(field, problem string) error {
-	return fault.New(code.BadRequest, "Invalid request: %s %s.", field, problem).WithDetails(wire.FieldErrors{
-		FormErrors: []string{}, FieldErrors: map[string][]string{field: {problem}},
-	})
 }

@@ -6,7 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/signal"
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -60,6 +64,20 @@ func (w *waiters) wait(device string) (woken <-chan struct{}, cancel func()) {
 	}
 }
 
+// inboxNow is Inbox for a caller who asked a while ago and must still be known (SS-ROLE-2).
+func (s *Service) inboxNow(ctx context.Context, by Caller, limit int) (wire.Inbox, error) {
+	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Inbox, error) {
+		alive, err := identity.AliveIn(tx, []identity.Credential{by.Credential()})
+		if err != nil {
+			return wire.Inbox{}, err
+		}
+		if !alive[0] {
+			return wire.Inbox{}, fault.New(code.InvalidAPIKey, "The key, user or device is no longer valid.")
+		}
+		return inbox(tx, by, limit)
+	})
+}
+
 // AwaitInbox is Inbox that waits for something to be there, until patience ends (SS-DSP-4). The end
 // of patience is no error: the answer is then empty.
 func (s *Service) AwaitInbox(ctx, patience context.Context, by Caller, limit int) (wire.Inbox, error) {
@@ -68,7 +86,7 @@ func (s *Service) AwaitInbox(ctx, patience context.Context, by Caller, limit int
 	poll := time.NewTicker(signal.PollInterval)
 	defer poll.Stop()
 	for {
-		inbox, err := s.Inbox(ctx, by, limit)
+		inbox, err := s.inboxNow(ctx, by, limit)
 		if err != nil || len(inbox.Sessions) > 0 {
 			return inbox, err
 		}

@@ -52,6 +52,8 @@ type API struct {
 	mux      *http.ServeMux
 	origins  origins
 	limiter  *limiter
+	bodies   budget
+	answers  budget
 	patience context.Context //nolint:containedctx // ends when requests should stop waiting
 	hurry    context.CancelFunc
 }
@@ -59,6 +61,7 @@ type API struct {
 // New answers the surface over o.
 func New(o Options) *API {
 	a := &API{Options: o, mux: http.NewServeMux(), origins: newOrigins(o.CORSOrigins), limiter: newLimiter(o.Env, o.RatePerSec, o.RateBurst)}
+	a.bodies.limit, a.answers.limit = maxBodies, maxAnswers
 	a.patience, a.hurry = context.WithCancel(context.Background())
 	for _, route := range a.routes() {
 		a.mux.HandleFunc(route.Method+" "+route.Path, a.serve(route))

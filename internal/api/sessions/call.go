@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -48,6 +47,10 @@ func (a *API) serve(route Route) http.HandlerFunc {
 				a.Observe(pattern, w.Header().Get(traceHeader), status, a.Env.Now().Sub(started))
 			}
 		}()
+		if route.stream != nil && r.Method != http.MethodGet {
+			a.unknown(w, r) // a pattern for GET takes HEAD too, and a stream has no head alone
+			return
+		}
 		answer, err := a.guarded(w, r, route)
 		switch {
 		case err != nil && route.stream != nil:
@@ -55,8 +58,7 @@ func (a *API) serve(route Route) http.HandlerFunc {
 		case err != nil:
 			status = a.refuse(w, r, err)
 		case route.stream == nil:
-			status = answer.status
-			write(w, answer)
+			status = a.write(w, r, answer)
 		default: // the connection has left net/http
 		}
 	}
@@ -116,12 +118,10 @@ func (a *API) begin(r *http.Request, route Route) (*call, error) {
 // perform reads the body, if the route has one, and handles the call.
 func (a *API) perform(c *call, w http.ResponseWriter, route Route) (reply, error) {
 	if route.Body {
-		body, err := io.ReadAll(http.MaxBytesReader(w, c.Body, a.MaxBodyBytes))
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return reply{}, fault.New(code.PayloadTooLarge, "The body is larger than %d bytes.", a.MaxBodyBytes)
-		}
+		body, release, err := a.body(w, c.Request)
+		defer release()
 		if err != nil {
-			return reply{}, fault.New(code.BadRequest, "The body could not be read.").WithCause(err)
+			return reply{}, err
 		}
 		if c.form, err = parseForm(body); err != nil {
 			return reply{}, err
@@ -173,7 +173,7 @@ func (h head) deviceFor(r *http.Request, need Need) (identity.Device, error) {
 	if h.device == "" {
 		switch {
 		case need == DeviceRequired:
-			return identity.Device{}, badField("x-codai-device", "is required here: a UUID that stays the same for this install")
+			return identity.Device{}, fault.BadField("x-codai-device", "is required here: a UUID that stays the same for this install")
 		case need == DeviceOrV2 && r.URL.Query().Get("v") != "2":
 			return identity.Device{}, fault.New(code.BadRequest,
 				"This path is Shared Sessions when the request carries the header x-codai-device or the query v=2; send one of them.")
@@ -183,7 +183,7 @@ func (h head) deviceFor(r *http.Request, need Need) (identity.Device, error) {
 	}
 	id, valid := env.ParseID(h.device)
 	if !valid {
-		return identity.Device{}, badField("x-codai-device", "must be a UUID")
+		return identity.Device{}, fault.BadField("x-codai-device", "must be a UUID")
 	}
 	device := identity.Device{ID: id, Platform: h.platform, Name: label(r.Header.Get(wire.HeaderDeviceName))}
 	if token := r.Header.Get(wire.HeaderPushToken); validPushToken(token) {
@@ -220,7 +220,7 @@ func shareToken(r *http.Request) string {
 func checkPath(r *http.Request) error {
 	for _, name := range []string{"id", "cid", "share", "device", "org", "user"} {
 		if value := r.PathValue(name); !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return badField(name, "must be valid UTF-8 without U+0000")
+			return fault.BadField(name, "must be valid UTF-8 without U+0000")
 		}
 	}
 	return nil
@@ -249,17 +249,29 @@ func (c *call) flag(name string) bool {
 	return value == "1" || value == "true"
 }
 
-// write sends a success.
-func write(w http.ResponseWriter, answer reply) {
+// write sends a success and answers its status.
+func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply) int {
 	body := answer.raw
 	if body == nil {
-		var err error
-		if body, err = json.Marshal(answer.body); err != nil {
-			panic(err) // the objects of the protocol always encode
+		body = encoded(answer.body)
+	}
+	if len(body) >= largeAnswer {
+		if err := a.answers.take(int64(len(body))); err != nil {
+			return a.refuse(w, r, err)
 		}
+		defer a.answers.give(int64(len(body)))
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(body) // the client has gone; there is nobody to tell
+	a.send(w, body)
+	return answer.status
+}
+
+func encoded(body any) []byte {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // the objects of the protocol always encode
+	}
+	return encoded
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/session"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -35,13 +36,13 @@ func (c *call) target() (string, error) {
 	case target == "":
 		return "", nil
 	case target == "me" && c.by.DeviceID == "":
-		return "", badField("target", "me needs the header x-codai-device")
+		return "", fault.BadField("target", "me needs the header x-codai-device")
 	case target == "me":
 		return c.by.DeviceID, nil
 	default:
 		id, valid := env.ParseID(target)
 		if !valid {
-			return "", badField("target", "must be me or the UUID of a device")
+			return "", fault.BadField("target", "must be me or the UUID of a device")
 		}
 		return id, nil
 	}

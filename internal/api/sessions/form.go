@@ -33,7 +33,18 @@ type problems struct{ fields map[string][]string }
 // lenient reads values without looking into them: what a payload repeats or escapes is its own
 // business (SS-OBJ-1).
 func lenient(raw []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	// A bytes.Buffer is read in place.
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// next reads a value and answers where it stands in raw, without a copy of it: a body may be large.
+func next(decoder *jsontext.Decoder, raw []byte) (jsontext.Value, error) {
+	value, err := decoder.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := decoder.InputOffset()
+	return jsontext.Value(raw[end-int64(len(value)) : end : end]), nil
 }
 
 // parseForm reads a body. An empty one is an object without fields. Invalid UTF-8, repeated names
@@ -75,14 +86,14 @@ func object(raw []byte) (map[string]jsontext.Value, string) {
 			return nil, "is not valid JSON"
 		}
 		key := name.String()
-		value, err := decoder.ReadValue()
+		value, err := next(decoder, raw)
 		if err != nil {
 			return nil, "is not valid JSON"
 		}
 		if _, repeated := fields[key]; repeated {
 			return nil, fmt.Sprintf("names %q twice", key)
 		}
-		fields[key] = value.Clone()
+		fields[key] = value
 	}
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, "is not valid JSON"
@@ -270,13 +281,13 @@ func (f *form) list(field string, least, most int) ([]jsontext.Value, bool) {
 		return nil, false
 	}
 	for decoder.PeekKind() != ']' {
-		element, err := decoder.ReadValue()
+		element, err := next(decoder, value)
 		if err != nil {
 			f.badf(field, "is not valid JSON")
 			return nil, false
 		}
 		if len(elements) <= most {
-			elements = append(elements, element.Clone())
+			elements = append(elements, element)
 		}
 	}
 	if n := len(elements); n < least || n > most {

@@ -39,8 +39,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) int {
 			w.Header().Set("Retry-After", strconv.Itoa(wait.Seconds))
 		}
 	}
-	write(w, reply{status: status, body: wire.Error{Error: errorBody(refusal)}})
-	return status
+	return a.write(w, r, reply{status: status, body: wire.Error{Error: errorBody(refusal)}})
 }
 
 // errorBody is the public form of a refusal (SS-ERR-1). Over HTTP only bad_request shows details;
@@ -86,11 +85,4 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	a.refuse(w, r, fault.New(code.MethodNotAllowed, "This path takes %s.", strings.Join(allowed, ", ")))
-}
-
-// badField is bad_request that names one field.
-func badField(field, problem string) error {
-	return fault.New(code.BadRequest, "Invalid request: %s %s.", field, problem).WithDetails(wire.FieldErrors{
-		FormErrors: []string{}, FieldErrors: map[string][]string{field: {problem}},
-	})
 }

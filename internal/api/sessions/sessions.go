@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/session"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -138,9 +139,10 @@ func (a *API) releaseLease(c *call) (reply, error) {
 func (a *API) audit(c *call) (reply, error) {
 	sessionID := c.URL.Query().Get("session_id")
 	if sessionID == "" {
-		return reply{}, badField("session_id", "is required")
+		return reply{}, fault.BadField("session_id", "is required")
 	}
 	id, _ := env.ParseID(sessionID) // what is no UUID names no session
-	entries, err := a.Sessions.Audit(c.Context(), c.by, id)
+	before, _ := env.ParseID(c.URL.Query().Get("before"))
+	entries, err := a.Sessions.Audit(c.Context(), c.by, id, before)
 	return ok(map[string]any{"audit": entries}), err
 }

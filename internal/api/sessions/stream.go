@@ -24,7 +24,7 @@ func (a *API) stream(c *call, w http.ResponseWriter) error {
 	}
 	stream, err := a.Keeper.OpenSSE(w, c.Request, w.Header())
 	if err != nil {
-		a.handshakeFailed(w, err)
+		a.handshakeFailed(w, c.Request, err)
 		return nil
 	}
 	viewer := a.Hub.Open(c.by, id, c.cursor(), stream)
@@ -40,7 +40,7 @@ func (c *call) cursor() int64 {
 	return clamped(c.Header.Get("Last-Event-ID"), 0, 0, largestInteger)
 }
 
-func (a *API) handshakeFailed(w http.ResponseWriter, err error) {
+func (a *API) handshakeFailed(w http.ResponseWriter, r *http.Request, err error) {
 	failure := new(conn.HandshakeError)
 	if !errors.As(err, &failure) {
 		return // the connection is gone
@@ -50,7 +50,7 @@ func (a *API) handshakeFailed(w http.ResponseWriter, err error) {
 	if failure.Status >= http.StatusInternalServerError {
 		refusal = fault.New(code.Unavailable, "%s", failure.Reason)
 	}
-	write(w, reply{status: failure.Status, body: wire.Error{Error: errorBody(refusal)}})
+	a.write(w, r, reply{status: failure.Status, body: wire.Error{Error: errorBody(refusal)}})
 }
 
 // socket answers a session as a WebSocket, which also takes controls, events and presence (SS-STR-5).
@@ -64,7 +64,7 @@ func (a *API) socket(c *call, w http.ResponseWriter) error {
 	}
 	stream, err := a.Keeper.UpgradeWebSocket(w, c.Request, wire.Subprotocol)
 	if err != nil {
-		a.handshakeFailed(w, err)
+		a.handshakeFailed(w, c.Request, err)
 		return nil
 	}
 	// Nothing of the request is kept: it would cost an idle viewer more than everything else.
@@ -81,7 +81,7 @@ func (a *API) refuseStream(w http.ResponseWriter, r *http.Request, route Route, 
 	}
 	refusal := fault.From(err)
 	if failure := a.Keeper.Refuse(w, r, wire.Subprotocol, closeCode(refusal.Code), refusal.Message); failure != nil {
-		a.handshakeFailed(w, failure)
+		a.handshakeFailed(w, r, failure)
 	}
 	return code.Of(refusal.Code).Status
 }
@@ -140,7 +140,7 @@ func reference(f *form) (json.RawMessage, error) {
 		return nil, nil
 	}
 	if kind := value.Kind(); (kind != '"' && kind != '0') || len(value) > 8*wire.MaxID {
-		return nil, badField("ref", "must be a string of up to 128 characters or a number")
+		return nil, fault.BadField("ref", "must be a string of up to 128 characters or a number")
 	}
 	return json.RawMessage(value), nil
 }
@@ -149,6 +149,9 @@ func reference(f *form) (json.RawMessage, error) {
 func (u *upstream) handle(f *form) (any, error) {
 	kind := f.require("t", 0, wire.MaxText)
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := u.api.limiter.take(u.by.KeyID); err != nil {
 		return nil, err
 	}
 	ctx := context.Background() // what a client has sent is carried out, also when it leaves
@@ -167,7 +170,7 @@ func (u *upstream) handle(f *form) (any, error) {
 	case wire.FramePresence:
 		return u.presence(f)
 	default:
-		return nil, badField("t", "must be control, events or presence")
+		return nil, fault.BadField("t", "must be control, events or presence")
 	}
 }
 

@@ -38,18 +38,22 @@ type feed struct {
 
 	nextDue     atomic.Int64 // process time in microseconds at which time may have run out, 0 for never
 	presenceDue atomic.Bool  // presence is to be read at the next tick
+	revision    atomic.Int64 // state.ControlRevision, for who does not hold mu
 
 	mu      sync.Mutex // guards all below
 	ready   bool       // state has been read
 	gone    bool       // the session was deleted
 	state   session.State
-	leaseOn bool // the lease was live when last shown
-	live    []*Stream
+	leaseOn bool      // the lease was live when last shown
+	joined  []*Stream // every stream, also those that replay
+	live    []*Stream // those that are level
 	present announced
 	pages   pageCache // of what was delivered
 
+	applied recentApplied
+
 	replay   replayCache
-	controls controlCache
+	controls appliedCache
 }
 
 func newFeed(h *Hub, id string) *feed {
@@ -88,17 +92,28 @@ func (f *feed) schedule() {
 	}
 }
 
-// take answers what waits, and lets the next wake-up queue the feed again.
+// take answers what waits. The feed stays queued, so that one worker at a time serves it.
 func (f *feed) take() ([]session.Commit, int) {
 	f.inbox.Lock()
 	defer f.inbox.Unlock()
 	commits, reasons := f.commits, f.reasons
-	f.commits, f.bytes, f.reasons, f.queued = nil, 0, 0, false
+	f.commits, f.bytes, f.reasons = nil, 0, 0
 	return commits, reasons
+}
+
+// served ends a worker's turn; the feed is queued again if something came meanwhile.
+func (f *feed) served() {
+	f.inbox.Lock()
+	defer f.inbox.Unlock()
+	f.queued = false
+	if len(f.commits) > 0 || f.reasons != 0 {
+		f.schedule()
+	}
 }
 
 // pump brings the feed up to date and everything new to its live streams.
 func (f *feed) pump(ctx context.Context) {
+	defer f.served()
 	commits, reasons := f.take()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +155,9 @@ func follow(state session.State, commits []session.Commit) ([]session.Stored, se
 	return events, state, true
 }
 
-// compareStates orders states of one session: every part of them only grows.
+// compareStates orders states of one session as the database had them one after another: every part
+// of them only grows. A state that the feed made up from pages may be neither before nor after
+// another; it then counts as the same, and the poll looks again.
 func compareStates(a, b session.State) int {
 	return int(sign(a.LastSeq-b.LastSeq) + sign(a.AccessVersion-b.AccessVersion) +
 		sign(a.LeaseRevision-b.LeaseRevision) + sign(a.ControlRevision-b.ControlRevision))
@@ -165,8 +182,11 @@ type snapshot struct {
 	now    time.Time
 }
 
-// logPage is how many events are read at once.
+// logPage is how many events are read at once, at most.
 const logPage = 500
+
+// pageEvents is what a stream may be sent at once: after Room half of its queue is free.
+func (h *Hub) pageEvents() int { return max(min(logPage, h.QueueFrames/2), 1) }
 
 // catchUp reads the state and the log behind what was delivered, and delivers it.
 func (f *feed) catchUp(ctx context.Context) error {
@@ -215,11 +235,13 @@ func (f *feed) advance(ctx context.Context, events []session.Stored, state sessi
 	f.deliver(ctx, events)
 	if f.state.ControlRevision > before.ControlRevision {
 		f.showControls(ctx, before)
+		f.revision.Store(f.state.ControlRevision)
 	}
 	if f.state.LeaseRevision > before.LeaseRevision {
+		wasOn := f.leaseOn
 		f.showLease()
-		if f.state.Lease.Holder != before.Lease.Holder {
-			f.refreshPresence(ctx) // another device is the executor now
+		if f.leaseOn != wasOn || f.state.Lease.Holder != before.Lease.Holder {
+			f.refreshPresence(ctx) // another device is the executor now, or none
 		}
 	}
 	f.setDue()
@@ -238,7 +260,7 @@ func newest(a, b session.State) session.State {
 
 // deliver sends events to every live stream that may still see them.
 func (f *feed) deliver(ctx context.Context, events []session.Stored) {
-	f.admit(ctx, f.live, events)
+	f.admit(ctx, f.joined, events)
 	if len(events) == 0 {
 		return
 	}
@@ -256,27 +278,14 @@ func (f *feed) deliver(ctx context.Context, events []session.Stored) {
 	}
 }
 
-// showControls tells of the controls that were applied since the state before.
-func (f *feed) showControls(ctx context.Context, before session.State) {
-	controls, err := storage.Read(ctx, f.hub.DB, func(tx storage.Tx) ([]appliedControl, error) {
-		return readApplied(tx, f.id, before.ControlRevision, 0, 0)
-	})
-	if err != nil {
-		f.state.ControlRevision = before.ControlRevision // the poll comes back to it
-		f.hub.failed("read applied controls", err)
-		return
-	}
-	if block := appliedBlock(controls); block != nil {
-		for _, stream := range f.live {
-			stream.sink.Send(block)
-		}
-	}
-}
-
 // showLease sends the lease as it is now (SS-LEASE-5).
 func (f *feed) showLease() {
 	f.leaseOn = f.state.Lease.Holder != ""
-	block := leaseBlock(f.state.Lease, f.leaseOn)
+	f.tellLease(f.state.Lease)
+}
+
+func (f *feed) tellLease(lease session.Lease) {
+	block := leaseBlock(lease, f.leaseOn)
 	for _, stream := range f.live {
 		stream.sink.SendLatest(latestLease, block)
 	}
@@ -288,10 +297,7 @@ func (f *feed) expireLease(ctx context.Context, seen snapshot) {
 		return
 	}
 	f.leaseOn = false
-	block := leaseBlock(session.Lease{}, false)
-	for _, stream := range f.live {
-		stream.sink.SendLatest(latestLease, block)
-	}
+	f.tellLease(session.Lease{})
 	f.refreshPresence(ctx)
 	f.setDue()
 }
@@ -299,15 +305,18 @@ func (f *feed) expireLease(ctx context.Context, seen snapshot) {
 // end tells every stream that the session is gone (SS-ROLE-2).
 func (f *feed) end() {
 	f.gone = true
-	for _, stream := range f.live {
-		stream.sink.Close(code.CloseNotFound, "The session was deleted.")
+	for _, stream := range f.joined {
+		stream.refuse(code.CloseNotFound, "The session was deleted.")
 	}
-	f.live = nil
+	f.live, f.joined = nil, nil
 }
 
-// behind reports whether the database shows something that the feed has not seen.
+// behind reports whether the database shows something that the feed has not seen. A feed that is being
+// served is asked the next time.
 func (f *feed) behind(state session.State) bool {
-	f.mu.Lock()
+	if !f.mu.TryLock() {
+		return false
+	}
 	defer f.mu.Unlock()
 	if !f.ready || f.gone {
 		return false
@@ -323,7 +332,7 @@ func (f *feed) setDue() {
 	if f.leaseOn {
 		next = f.state.Lease.ExpiresAt
 	}
-	for _, stream := range f.live {
+	for _, stream := range f.joined {
 		if until := stream.access.Until; until != nil && (next.IsZero() || until.Before(next)) {
 			next = *until
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/session"
-	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -41,12 +40,26 @@ func leaseBlock(lease session.Lease, live bool) *conn.Block {
 	return conn.NewBlock(frame(wire.FrameLease, object))
 }
 
-// appliedControl is the frame of a control that was applied (SS-STR-3).
-type appliedControl struct {
-	ID      string           `json:"id"`
-	Kind    wire.ControlKind `json:"kind"`
-	Seq     int64            `json:"seq"`
-	Applied bool             `json:"applied"`
+// appliedFrame is the frame of a control that was applied (SS-STR-3).
+func appliedFrame(control *session.Applied) conn.Frame {
+	return frame(wire.FrameControl, struct {
+		ID      string           `json:"id"`
+		Kind    wire.ControlKind `json:"kind"`
+		Seq     int64            `json:"seq"`
+		Applied bool             `json:"applied"`
+	}{control.ID, control.Kind, control.Seq, true})
+}
+
+// appliedBlock is nil when there is nothing to tell.
+func appliedBlock(controls []session.Applied) *conn.Block {
+	if len(controls) == 0 {
+		return nil
+	}
+	frames := make([]conn.Frame, len(controls))
+	for i := range controls {
+		frames[i] = appliedFrame(&controls[i])
+	}
+	return conn.NewBlock(frames...)
 }
 
 // newControl is the frame of a control that was accepted (SS-STR-3).
@@ -81,25 +94,4 @@ func acceptedControls(events []session.Stored) []acceptedControl {
 		accepted = append(accepted, acceptedControl{c.Seq, conn.NewBlock(frame(wire.FrameControl, object))})
 	}
 	return accepted
-}
-
-func readApplied(tx storage.Tx, sessionID string, revision, after, upTo int64) ([]appliedControl, error) {
-	controls, err := session.AppliedControls(tx, sessionID, revision, after, upTo)
-	list := make([]appliedControl, 0, len(controls))
-	for _, control := range controls {
-		list = append(list, appliedControl{ID: control.ID, Kind: control.Kind, Seq: control.Seq, Applied: true})
-	}
-	return list, err
-}
-
-// appliedBlock is nil when there is nothing to tell.
-func appliedBlock(controls []appliedControl) *conn.Block {
-	if len(controls) == 0 {
-		return nil
-	}
-	frames := make([]conn.Frame, len(controls))
-	for i := range controls {
-		frames[i] = frame(wire.FrameControl, controls[i])
-	}
-	return conn.NewBlock(frames...)
 }

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/conn"
@@ -50,6 +51,8 @@ type Options struct {
 	// MaxAnnounced is how many plain viewers of a session are announced by presence frames; those who
 	// execute or drive always are, and the session's detail shows everybody.
 	MaxAnnounced int
+	// QueueFrames is how many frames may wait for one stream (conn.Limits).
+	QueueFrames int
 	// PageSent is called for every page of a replay, whether it was read or remembered; nil is allowed.
 	PageSent func(events int)
 }
@@ -75,7 +78,11 @@ type Hub struct {
 
 	roster *roster
 	check  chan struct{} // asks for a check of keys, users and devices
+	skew   atomic.Int64  // how far the database's clock is ahead of the process's, in nanoseconds
 }
+
+// now is about the database's clock, by which leases and access end.
+func (h *Hub) now() time.Time { return h.Env.Now().Add(time.Duration(h.skew.Load())) }
 
 // New answers a Hub; Start makes it work.
 func New(o Options) *Hub {
@@ -97,6 +104,7 @@ func (h *Hub) Start(ctx context.Context) error {
 	}
 	h.done.Go(h.poll)
 	h.done.Go(h.roster.run)
+	h.done.Go(h.emptyTrash)
 	return nil
 }
 
@@ -262,7 +270,7 @@ func (h *Hub) poll() {
 
 // passTime wakes feeds whose lease or whose viewers' access may have run out.
 func (h *Hub) passTime() {
-	now := h.Env.Now()
+	now := h.now()
 	for _, f := range h.all() {
 		if f.due(now) {
 			f.wake(wakeLog)
@@ -287,6 +295,7 @@ func (h *Hub) compare() {
 			ids = append(ids, f.id)
 		}
 		states, err := storage.Read(h.ctx, h.DB, func(tx storage.Tx) (map[string]session.State, error) {
+			h.skew.Store(int64(tx.Now().Sub(h.Env.Now())))
 			return session.States(tx, ids)
 		})
 		if err != nil {
@@ -296,6 +305,25 @@ func (h *Hub) compare() {
 		for _, f := range some {
 			if f.behind(states[f.id]) {
 				f.wake(wakeLog)
+			}
+		}
+	}
+}
+
+// emptyTrash removes what deleted sessions left behind, step by step.
+func (h *Hub) emptyTrash() {
+	ticker := time.NewTicker(signal.PollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		more, err := storage.Read(h.ctx, h.DB, session.HasTrash)
+		for more && err == nil && h.ctx.Err() == nil {
+			if more, err = storage.Write(h.ctx, h.DB, nil, session.EmptyTrash); err != nil {
+				h.failed("empty the trash", err)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -45,9 +46,12 @@ type pageCache struct {
 }
 
 func (c *pageCache) add(p *page) {
+	if p.bytes > maxPageBytes {
+		return // too large to be kept; whoever needs it reads it
+	}
 	c.pages = append(c.pages, p)
 	c.bytes += p.bytes
-	for len(c.pages) > maxPages || (c.bytes > maxPageBytes && len(c.pages) > 1) {
+	for len(c.pages) > maxPages || c.bytes > maxPageBytes {
 		c.bytes -= c.pages[0].bytes
 		c.pages[0] = nil
 		c.pages = c.pages[1:]
@@ -79,6 +83,8 @@ func (f *feed) open(ctx context.Context) error {
 		return err
 	}
 	f.ready, f.gone, f.state = true, !seen.exists, seen.state
+	f.applied.floor = seen.state.ControlRevision
+	f.revision.Store(seen.state.ControlRevision)
 	f.leaseOn = seen.state.Lease.Live(seen.now)
 	f.refreshPresence(ctx)
 	f.setDue()
@@ -91,6 +97,9 @@ type replayCache struct {
 	mu    sync.Mutex
 	pages pageCache
 }
+
+// errLogEnds says that the log is shorter than the feed believes: the session is being deleted.
+var errLogEnds = errors.New("the log ends before its last seq")
 
 // pageAfter answers the next page behind seq, or nil when the feed has nothing more. The same pages
 // serve every stream that asks for them.
@@ -108,61 +117,15 @@ func (f *feed) pageAfter(ctx context.Context, seq int64) (*page, error) {
 		return p, nil
 	}
 	events, err := storage.Read(ctx, f.hub.DB, func(tx storage.Tx) ([]session.Stored, error) {
-		return session.ReadLog(tx, f.id, seq, logPage)
+		return session.ReadLog(tx, f.id, seq, f.hub.pageEvents())
 	})
-	if err != nil || len(events) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if len(events) == 0 {
+		return nil, errLogEnds
 	}
 	p := newPage(events)
 	f.replay.pages.add(p)
 	return p, nil
-}
-
-// applied is the frames of the controls applied in a range, as of a revision.
-type applied struct {
-	block    *conn.Block
-	revision int64
-}
-
-// appliedKey is what a reading of applied controls depends on.
-type appliedKey struct{ from, to, since, revision int64 }
-
-// controlCache remembers the last reading, for streams that reconnect together.
-type controlCache struct {
-	mu  sync.Mutex // also makes streams that ask at once share one reading
-	key appliedKey
-	was applied
-}
-
-// appliedIn answers frames for the controls in the range (from, to] that are applied; or, when since
-// is not negative, for those applied after that revision.
-func (f *feed) appliedIn(ctx context.Context, from, to, since int64) (applied, error) {
-	f.mu.Lock()
-	revision := f.state.ControlRevision
-	f.mu.Unlock()
-	if since < 0 && from == to {
-		return applied{revision: revision}, nil
-	}
-	f.controls.mu.Lock()
-	defer f.controls.mu.Unlock()
-	key := appliedKey{from, to, since, revision}
-	if f.controls.key == key {
-		return f.controls.was, nil
-	}
-	answer, err := storage.Read(ctx, f.hub.DB, func(tx storage.Tx) (applied, error) {
-		state, _, err := session.StateOf(tx, f.id)
-		if err != nil {
-			return applied{}, err
-		}
-		lower := since
-		if since < 0 {
-			lower = state.ControlRevision // only the range counts
-		}
-		controls, err := readApplied(tx, f.id, lower, from, to)
-		return applied{appliedBlock(controls), state.ControlRevision}, err
-	})
-	if err == nil {
-		f.controls.key, f.controls.was = key, answer
-	}
-	return answer, err
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type roster struct {
 	open    map[*Stream]bool // whether the device drives
 	changed map[*Stream]bool // rows to write again
 	left    []departure      // rows to remove
+	rebuild bool             // too many to remove were lost: all rows of the node are written anew
 }
 
 type departure struct{ connection, session string }
@@ -98,9 +100,16 @@ func (r *roster) leave(s *Stream) {
 	defer r.mu.Unlock()
 	delete(r.open, s)
 	delete(r.changed, s)
-	r.left = append(r.left, departure{s.id, s.feed.id})
+	if len(r.left) < maxDepartures {
+		r.left = append(r.left, departure{s.id, s.feed.id})
+	} else {
+		r.rebuild = true // the database has been away for long
+	}
 	r.ask()
 }
+
+// maxDepartures bounds the rows to remove that wait for the database.
+const maxDepartures = 20_000
 
 func (r *roster) ask() {
 	select {
@@ -135,7 +144,6 @@ func (r *roster) run() {
 			r.keepAlive()
 		}
 		r.write()
-		r.emptyTrash()
 	}
 }
 
@@ -174,67 +182,95 @@ const writtenAtOnce = 500
 // write brings the rows up to date; what fails stays for the next time.
 func (r *roster) write() {
 	for {
-		rows, left := r.next()
-		if len(rows) == 0 && len(left) == 0 {
+		work := r.next()
+		if len(work.streams) == 0 && len(work.left) == 0 && !work.rebuild {
 			return
 		}
-		gone := make([]string, len(left))
-		touched := map[string]bool{}
-		for i, d := range left {
-			gone[i] = d.connection
-			touched[d.session] = true
-		}
-		err := r.hub.DB.Write(r.hub.ctx, nil, func(tx storage.Tx) error {
-			for _, row := range rows {
-				if err := session.Enter(tx, row); err != nil {
-					return err
-				}
-			}
-			return session.Leave(tx, gone)
-		})
-		if err != nil {
+		if err := r.hub.DB.Write(r.hub.ctx, nil, func(tx storage.Tx) error { return r.apply(tx, work) }); err != nil {
 			r.hub.failed("write presence", err)
-			r.mu.Lock()
-			r.left = append(r.left, left...)
-			r.mu.Unlock()
+			r.putBack(work)
+			if _, err := r.beat(r.hub.ctx); err != nil { // a swept node has no rows until it is there again
+				r.hub.failed("renew the node's term", err)
+			}
 			return
 		}
-		for _, row := range rows {
-			touched[row.SessionID] = true
-		}
-		for id := range touched {
-			r.hub.Bus.Publish(signal.Wake{Topic: signal.Presence, ID: id})
-		}
+		r.wake(work.sessions())
 	}
 }
 
-// next takes some of what is to be written.
-func (r *roster) next() ([]session.Connection, []departure) {
+// chore is rows to write and to remove in one transaction.
+type chore struct {
+	streams []*Stream
+	rows    []session.Connection // of streams
+	left    []departure
+	rebuild bool
+}
+
+func (r *roster) apply(tx storage.Tx, work chore) error {
+	if work.rebuild {
+		if err := session.LeaveAll(tx, r.hub.nodeID); err != nil {
+			return err
+		}
+	}
+	for _, row := range work.rows {
+		if err := session.Enter(tx, row); err != nil {
+			return err
+		}
+	}
+	gone := make([]string, len(work.left))
+	for i, d := range work.left {
+		gone[i] = d.connection
+	}
+	return session.Leave(tx, gone)
+}
+
+// sessions answers whose presence changed, each once.
+func (c chore) sessions() []string {
+	ids := make([]string, 0, len(c.rows)+len(c.left))
+	for _, row := range c.rows {
+		ids = append(ids, row.SessionID)
+	}
+	for _, d := range c.left {
+		ids = append(ids, d.session)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// putBack takes work that failed into account again.
+func (r *roster) putBack(work chore) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var rows []session.Connection
+	for _, s := range work.streams {
+		if _, open := r.open[s]; open {
+			r.changed[s] = true
+		}
+	}
+	r.left = append(r.left, work.left...)
+	r.rebuild = r.rebuild || work.rebuild
+}
+
+// next takes some of what is to be written. After a rebuild every open stream is.
+func (r *roster) next() chore {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	work := chore{rebuild: r.rebuild}
+	if r.rebuild {
+		r.rebuild, r.left = false, nil
+		for s := range r.open {
+			r.changed[s] = true
+		}
+	}
 	for s := range r.changed {
-		if len(rows) == writtenAtOnce {
+		if len(work.streams) == writtenAtOnce {
 			break
 		}
 		delete(r.changed, s)
-		rows = append(rows, r.row(s, s.role(), r.open[s]))
+		work.streams = append(work.streams, s)
+		work.rows = append(work.rows, r.row(s, s.role(), r.open[s]))
 	}
 	n := min(len(r.left), writtenAtOnce)
-	left := r.left[:n:n]
+	work.left = r.left[:n:n]
 	r.left = r.left[n:]
-	return rows, left
-}
-
-// emptyTrash removes some of what deleted sessions left, as long as there is nothing else to do.
-func (r *roster) emptyTrash() {
-	for r.hub.ctx.Err() == nil {
-		more, err := storage.Write(r.hub.ctx, r.hub.DB, nil, session.EmptyTrash)
-		if err != nil {
-			r.hub.failed("empty the trash", err)
-		}
-		if err != nil || !more || len(r.kick) > 0 {
-			return
-		}
-	}
+	return work
 }

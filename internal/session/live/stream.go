@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,8 @@ type Stream struct {
 	closed atomic.Bool
 	shown  atomic.Pointer[wire.Role] // in the stream's row of presence
 
-	// Guarded by feed.mu once the stream is live; before that only its own goroutine uses them.
-	seq    int64 // everything up to here was sent
-	access session.Access
+	seq    int64          // everything up to here was sent; guarded by feed.mu once the stream is live
+	access session.Access // guarded by feed.mu
 }
 
 // Open follows a session for a caller from a cursor: everything after it is sent to sink, then what
@@ -42,7 +42,8 @@ func (s *Stream) Close() {
 	f := s.feed
 	f.mu.Lock()
 	s.closed.Store(true)
-	f.live = slices.DeleteFunc(f.live, func(other *Stream) bool { return other == s })
+	isThis := func(other *Stream) bool { return other == s }
+	f.live, f.joined = slices.DeleteFunc(f.live, isThis), slices.DeleteFunc(f.joined, isThis)
 	f.mu.Unlock()
 	f.hub.roster.leave(s)
 	f.hub.leave(f)
@@ -63,14 +64,14 @@ func (s *Stream) start() {
 		return
 	}
 	s.shown.Store(&entry.standing.Role)
-	if !s.stands(entry.standing, entry.exists) {
+	if !s.feed.admitted(s, entry) {
 		return
 	}
 	if s.seq > entry.state.LastSeq {
 		s.sink.Send(resetBlock(entry.state.LastSeq)) // a restored back-up: the log is behind the cursor
 		s.seq = 0
 	}
-	if err := s.replay(ctx); err != nil && !s.closed.Load() {
+	if err := s.replay(ctx); err != nil && !s.closed.Load() && !errors.Is(err, conn.ErrClosed) {
 		s.fail("replay the log", err)
 	}
 }
@@ -115,34 +116,51 @@ func (s *Stream) fail(doing string, err error) {
 	s.sink.Close(code.CloseInternal, "The server failed; connect again.")
 }
 
-// replay sends pages of the log until the stream is level with the feed, and joins it.
+// replay sends pages of the log until the stream is level with the feed, then what was applied of its
+// controls, and joins the feed.
 func (s *Stream) replay(ctx context.Context) error {
 	f := s.feed
 	from := s.seq
 	if err := f.open(ctx); err != nil {
 		return err
 	}
+	if err := s.level(ctx); err != nil || s.closed.Load() {
+		return err
+	}
+	known, err := s.tellApplied(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := known.catchUp(ctx, f); err != nil {
+		return err
+	}
 	for {
-		page, err := f.pageAfter(ctx, s.seq)
-		if err != nil {
+		joined, err := f.joinLive(ctx, s, &known)
+		if err != nil || joined {
 			return err
 		}
-		if page == nil {
-			joined, err := f.joinLive(ctx, s, from)
-			if err != nil || joined {
-				return err
-			}
-			continue
+		if err := s.level(ctx); err != nil || s.closed.Load() {
+			return err
 		}
-		if !f.admitOne(ctx, s, page) {
+	}
+}
+
+// level sends pages until the feed has nothing more, at the client's pace.
+func (s *Stream) level(ctx context.Context) error {
+	for {
+		page, err := s.feed.pageAfter(ctx, s.seq)
+		if err != nil || page == nil {
+			return err
+		}
+		if !s.feed.admitOne(ctx, s, page) {
 			return nil
 		}
 		s.send(page)
-		if paged := f.hub.PageSent; paged != nil {
+		if paged := s.feed.hub.PageSent; paged != nil {
 			paged(page.block.Len())
 		}
 		if err := s.sink.Room(ctx); err != nil {
-			return nil //nolint:nilerr // the connection has ended; whoever ended it has said so
+			return err
 		}
 	}
 }
@@ -174,10 +192,10 @@ func (f *feed) admit(ctx context.Context, streams []*Stream, events []session.St
 		version = max(version, events[n-1].AccessVersion)
 		committed = events[n-1].CommittedAt
 	}
-	now := f.hub.Env.Now()
+	now := f.hub.now()
 	var stale []*Stream
 	for _, stream := range streams {
-		if stream.stale(version, committed, now) {
+		if !stream.closed.Load() && stream.stale(version, committed, now) {
 			stale = append(stale, stream)
 		}
 	}
@@ -186,12 +204,25 @@ func (f *feed) admit(ctx context.Context, streams []*Stream, events []session.St
 	}
 }
 
-// admitOne checks one stream that is not live yet, for a page.
+// admitted lets a stream follow that has just entered, if its caller may.
+func (f *feed) admitted(s *Stream, e entry) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !s.stands(e.standing, e.exists) || s.closed.Load() {
+		return false
+	}
+	f.joined = append(f.joined, s)
+	f.setDue()
+	return true
+}
+
+// admitOne checks one stream that replays, before it is sent a page: by what the page was committed
+// under, and by what the feed knows now.
 func (f *feed) admitOne(ctx context.Context, s *Stream, p *page) bool {
-	if s.stale(p.accessVersion, p.committedAt, f.hub.Env.Now()) {
-		f.mu.Lock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.stale(max(p.accessVersion, f.state.AccessVersion), p.committedAt, f.hub.now()) {
 		f.recheck(ctx, []*Stream{s})
-		f.mu.Unlock()
 	}
 	return !s.closed.Load()
 }
@@ -224,49 +255,40 @@ func (f *feed) recheck(ctx context.Context, streams []*Stream) {
 	if err != nil {
 		f.hub.failed("check access to a session", err)
 	}
-	f.live = slices.DeleteFunc(f.live, func(s *Stream) bool { return s.closed.Load() })
+	isClosed := func(s *Stream) bool { return s.closed.Load() }
+	f.live, f.joined = slices.DeleteFunc(f.live, isClosed), slices.DeleteFunc(f.joined, isClosed)
 }
 
-// joinLive makes a stream live if it is level with the feed (SS-STR-2): it sends the controls of the
-// replayed range that are applied by now, then the lease, then presence.
-func (f *feed) joinLive(ctx context.Context, s *Stream, from int64) (bool, error) {
-	revision := int64(-1)
-	for {
-		applied, err := f.appliedIn(ctx, from, s.seq, revision)
-		if err != nil {
-			return false, err
-		}
-		f.mu.Lock()
-		switch {
-		case f.gone:
-			s.refuse(code.CloseNotFound, "The session was deleted.")
-			f.mu.Unlock()
-			return true, nil
-		case s.seq < f.state.LastSeq:
-			f.mu.Unlock()
-			return false, nil
-		case applied.revision < f.state.ControlRevision:
-			revision = applied.revision // some were applied meanwhile
-			f.mu.Unlock()
-			sendBlock(s.sink, applied.block)
-			continue
-		}
-		f.enterLive(ctx, s, applied.block)
-		f.mu.Unlock()
+// joinLive makes a stream live if it is level with the feed (SS-STR-2): it sends what was applied since
+// the stream was told, then the lease, then presence. False means that the log has gone on.
+func (f *feed) joinLive(ctx context.Context, s *Stream, known *told) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone {
+		s.refuse(code.CloseNotFound, "The session was deleted.")
 		return true, nil
 	}
-}
-
-func (f *feed) enterLive(ctx context.Context, s *Stream, applied *conn.Block) {
+	if s.seq < f.state.LastSeq {
+		return false, nil
+	}
+	since, complete := f.applied.since(known.revision)
+	if !complete { // more were applied meanwhile than the feed remembers
+		var err error
+		if since, err = f.appliedSince(ctx, known.revision); err != nil {
+			return false, err
+		}
+	}
 	f.admit(ctx, []*Stream{s}, nil)
 	if s.closed.Load() {
-		return
+		return true, nil
 	}
-	sendBlock(s.sink, applied)
-	s.sink.Send(leaseBlock(f.state.Lease, f.leaseOn))
+	sendBlock(s.sink, appliedBlock(slices.DeleteFunc(known.waiting, func(c session.Applied) bool { return c.Seq > s.seq })))
+	sendBlock(s.sink, appliedBlock(since))
+	s.sink.SendLatest(latestLease, leaseBlock(f.state.Lease, f.leaseOn))
 	sendBlock(s.sink, f.present.block())
 	f.live = append(f.live, s)
 	f.setDue()
+	return true, nil
 }
 
 func sendBlock(sink Sink, block *conn.Block) {
@@ -298,12 +320,10 @@ func (h *Hub) checkCallers() {
 	}
 }
 
-// end closes a stream whose caller is no longer valid.
+// end closes a stream whose caller is no longer valid. It takes no lock: a feed may be busy, and its
+// other streams are to be ended too. The feed lets go of the stream when its connection has ended.
 func (s *Stream) end() {
-	s.feed.mu.Lock()
-	defer s.feed.mu.Unlock()
 	if !s.closed.Load() {
 		s.refuse(code.CloseBadKey, badKey)
-		s.feed.live = slices.DeleteFunc(s.feed.live, func(other *Stream) bool { return other == s })
 	}
 }
