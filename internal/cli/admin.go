@@ -20,9 +20,16 @@ import (
 // closeTimeout bounds how long an administration command waits to tell running servers what changed.
 const closeTimeout = 2 * time.Second
 
+// Whether a command makes the database where there is none: only one that begins something may, or a
+// misspelt name would become an empty database.
+const (
+	makesDatabase = true
+	needsDatabase = false
+)
+
 // administer gives a command its flags, and runs do with the identities of the database. It works beside
 // running servers: they hear of the change, or see it within a second.
-func (a *app) administer(cmd *cobra.Command, do func(context.Context, *identity.Service, []string) error) *cobra.Command {
+func (a *app) administer(cmd *cobra.Command, makes bool, do func(context.Context, *identity.Service, []string) error) *cobra.Command {
 	from := settingsFlags(cmd, databaseFlag)
 	cmd.Args = fits
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -30,7 +37,7 @@ func (a *app) administer(cmd *cobra.Command, do func(context.Context, *identity.
 		if err != nil {
 			return err
 		}
-		db, err := a.openDatabase(cmd.Context(), loaded.Database)
+		db, err := a.openDatabase(cmd.Context(), loaded.Database, makes)
 		if err != nil {
 			return err
 		}
@@ -51,10 +58,13 @@ func (a *app) administer(cmd *cobra.Command, do func(context.Context, *identity.
 	return cmd
 }
 
-// openDatabase opens a database, and makes one where there is none. An old one stays as it is: servers of
-// its version may be running.
-func (a *app) openDatabase(ctx context.Context, url string) (storage.DB, error) {
+// openDatabase opens a database, and makes one where there is none if it may. An old one stays as it is: servers
+// of its version may be running.
+func (a *app) openDatabase(ctx context.Context, url string, makes bool) (storage.DB, error) {
 	mode := storage.MigrateRefuse
+	if !makes {
+		return storage.Open(ctx, storage.Options{URL: url, Env: a.env, Migrate: mode, Lanes: 1, Readers: 1})
+	}
 	if status, err := storage.MigrationStatus(ctx, url); err == nil && status.Current == 0 {
 		mode = storage.MigrateUp
 	}
@@ -81,7 +91,7 @@ func newUserAdd(a *app) *cobra.Command {
 	var email string
 	cmd := &cobra.Command{Use: "add NAME", Short: "Add a user with a first key, which is shown once"}
 	cmd.Flags().StringVar(&email, "email", "", "`ADDRESS` that others can share with")
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, args []string) error {
+	return a.administer(cmd, makesDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		added, err := people.AddUser(ctx, args[0], given(email))
 		if err != nil {
 			return err
@@ -97,7 +107,7 @@ func (a *app) sayKey(userID, key string) error {
 
 func newUserList(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List users"}
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, _ []string) error {
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, _ []string) error {
 		users, err := people.ListUsers(ctx)
 		if err != nil {
 			return err
@@ -123,7 +133,7 @@ func orNever(at *wire.Time) string {
 
 func newUserDisable(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "disable USER", Short: "Shut a user out: no key works any more, streams end"}
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, args []string) error {
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		if err := people.DisableUser(ctx, args[0]); err != nil {
 			return err
 		}
@@ -141,7 +151,7 @@ func newKeyAdd(a *app) *cobra.Command {
 	var label string
 	cmd := &cobra.Command{Use: "add USER", Short: "Add a key for a user, named by id or name; it is shown once"}
 	cmd.Flags().StringVar(&label, "label", "", "`TEXT` to know the key by")
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, args []string) error {
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		added, err := people.AddKey(ctx, args[0], label)
 		if err != nil {
 			return err
@@ -152,7 +162,7 @@ func newKeyAdd(a *app) *cobra.Command {
 
 func newKeyList(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "list [USER]", Short: "List keys, of one user or of all"}
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, args []string) error {
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		keys, err := people.ListKeys(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
@@ -162,14 +172,14 @@ func newKeyList(a *app) *cobra.Command {
 			for i, key := range keys {
 				rows[i] = []string{key.ID, key.UserName, key.Label, "…" + key.Hint, key.CreatedAt.String(), orNever(key.RevokedAt)}
 			}
-			return a.table("KEY USER LABEL ENDS CREATED REVOKED", rows)
+			return a.table("KEY USER LABEL HINT CREATED REVOKED", rows)
 		})
 	})
 }
 
 func newKeyRevoke(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "revoke KEY", Short: "Revoke a key, named by its id: its streams end within a second"}
-	return a.administer(cmd, func(ctx context.Context, people *identity.Service, args []string) error {
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		if err := people.RevokeKey(ctx, args[0]); err != nil {
 			return err
 		}

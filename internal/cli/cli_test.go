@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -36,7 +37,15 @@ func TestWrongUsageIsExplained(t *testing.T) {
 		{"version now", []string{"call it as `cairn version`"}},
 		{"session approve S", []string{"call it as `cairn session approve SESSION ASK [TEXT...]`"}},
 		{"session show a b", []string{"call it as `cairn session show SESSION`"}},
-		{"session tail S -n x", []string{"invalid argument"}},
+		{"session tail S -n x", []string{`--lines is a whole number, not "x"`}},
+		{"session tail S -n -1", []string{"--lines and --after are 0 or more"}},
+		{"session list --limit abc", []string{`--limit is a whole number, not "abc"`}},
+		{"session list --limit 0", []string{"--limit is 1 to 200"}},
+		{"session delete S", []string{"say --yes"}},
+		{"completion tcsh", []string{`"tcsh" is no command of cairn completion`}},
+		{"org add o bob", []string{"call it as `cairn org add ORG (--user ID | --email ADDRESS)`"}},
+		{"dispatch --open", []string{"SESSION [TEXT...] --device ID`"}},
+		{"user list --database /tmp/foo.db", []string{"write sqlite:/tmp/foo.db"}},
 		{"session share S", []string{"exactly one of --user, --email, --org and --link"}},
 		{"session share S --link --org o", []string{"exactly one of"}},
 		{"session share S --link --role king", []string{"--role is viewer, editor or owner"}},
@@ -113,6 +122,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	require.Contains(t, s.done("version"), "cairn ")
+	require.Equal(t, s.done("version"), s.done("--version"))
 	require.NotEmpty(t, decoded[versionInfo](s, "version").Go)
 }
 
@@ -208,5 +218,39 @@ func TestAdministrationOfWrongDatabases(t *testing.T) {
 	got := s.call("user", "list", "--database", "postgres://cairn:hunter2@127.0.0.1:1/cairn")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.errs, "127.0.0.1:1")
+	require.Equal(t, 1, strings.Count(got.errs, "\n"), got.errs)
+	require.Equal(t, 1, strings.Count(got.errs, "dial tcp"), got.errs)
 	require.NotContains(t, got.errs, "hunter2")
+}
+
+// A name that was misspelt becomes no new database: only `user add`, `serve` and `migrate up` begin one.
+func TestOnlyBeginningsMakeADatabase(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	url := "sqlite:" + filepath.Join(folder, "typo.db")
+	s := newShell(t)
+	for _, args := range []string{
+		"user list", "user disable x", "key list", "key add x", "key revoke x", "serve --no-migrate --listen 127.0.0.1:0",
+	} {
+		s.refused(exitFailed, []string{"there is no database", "typo.db", "cairn migrate up"}, append(strings.Fields(args), "--database", url)...)
+	}
+	require.Contains(t, s.done("migrate", "status", "--database", url), "version 0")
+	made, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Empty(t, made)
+	s.done("user", "add", "x", "--database", url)
+	require.Contains(t, s.done("user", "list", "--database", url), "x")
+}
+
+func TestErrorsAreJSONToo(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	got := s.call("user", "list", "--json")
+	require.Equal(t, exitFailed, got.code)
+	var answer struct {
+		Error struct{ Message, Code string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.errs), &answer), got.errs)
+	require.Contains(t, answer.Error.Message, "there is no database")
+	require.Empty(t, answer.Error.Code)
 }

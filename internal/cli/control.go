@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -62,12 +63,22 @@ func (c controlCommand) command(a *app) *cobra.Command {
 		}
 		return a.show(controlAnswer{sent.ID, receipt}, func() error {
 			if receipt.Duplicate {
-				return a.say("%s was sent before, as event %d", string(c.kind), receipt.Seq)
+				return a.say("%s was sent before, as event %d; what it said first stands", sent.ID, receipt.Seq)
+			}
+			if nobodyExecutes(ctx, to, args[0]) {
+				return a.say("%s is event %d; no executor now: it waits for one", string(c.kind), receipt.Seq)
 			}
 			return a.say("%s is event %d", string(c.kind), receipt.Seq)
 		})
 	})
 	return cmd
+}
+
+// nobodyExecutes is true when it is known that no device executes the session. Not to know is no failure: the
+// control is stored.
+func nobodyExecutes(ctx context.Context, to *client.Client, ref string) bool {
+	detail, err := to.GetSession(ctx, ref)
+	return err == nil && detail.Lease == nil
 }
 
 type controlAnswer struct {
@@ -115,6 +126,7 @@ func newDispatch(a *app) *cobra.Command {
 		open     bool
 	)
 	cmd := &cobra.Command{Use: "dispatch SESSION [TEXT...]", Short: "Start work on one device of the session's owner", Args: fits}
+	cmd.Annotations = map[string]string{needs: "--device ID"}
 	cmd.Flags().StringVar(&dispatch.DeviceID, "device", "", "`ID` of the device that shall work (needed)")
 	cmd.Flags().BoolVar(&open, "open", false, "ask the device to open the session instead of sending TEXT")
 	cmd.Flags().StringVar(&turn, "turn", "", "the turn `ID`")
@@ -139,18 +151,35 @@ func newDispatch(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(receipt, func() error { return a.say("%s", dispatched(receipt)) })
+		return a.show(receipt, func() error {
+			return a.say("%s", dispatched(receipt, hasOpen(ctx, to, args[0], receipt.TargetDeviceID)))
+		})
 	})
 	return a.jsonFlag(cmd)
 }
 
-func dispatched(receipt wire.DispatchReceipt) string {
+// dispatched says what became of a dispatch; here is whether the device has the session open.
+func dispatched(receipt wire.DispatchReceipt, here bool) string {
 	switch {
 	case receipt.Duplicate:
-		return fmt.Sprintf("was sent before, as event %d", receipt.Seq)
+		return fmt.Sprintf("%s was sent before, as event %d; what it said first stands", receipt.ControlID, receipt.Seq)
+	case here:
+		return fmt.Sprintf("the dispatch is event %d; the device has the session open", receipt.Seq)
 	case receipt.Pushed:
-		return fmt.Sprintf("is event %d; the device was woken", receipt.Seq)
+		return fmt.Sprintf("the dispatch is event %d; the device was woken", receipt.Seq)
+	case receipt.PushReason == wire.PushNoPushToken:
+		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which cannot be woken: it has no push token", receipt.Seq)
 	default:
-		return fmt.Sprintf("is event %d; it waits until the device looks (not woken: %s)", receipt.Seq, receipt.PushReason)
+		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which could not be woken (%s)", receipt.Seq, receipt.PushReason)
 	}
+}
+
+// hasOpen is true when a device is known to execute the session or to have it open.
+func hasOpen(ctx context.Context, to *client.Client, ref, device string) bool {
+	detail, err := to.GetSession(ctx, ref)
+	if err != nil {
+		return false
+	}
+	return detail.Lease != nil && detail.Lease.DeviceID == device ||
+		slices.ContainsFunc(detail.Presence, func(p wire.Presence) bool { return p.DeviceID == device })
 }

@@ -20,18 +20,21 @@ func isConfigError(err error) bool {
 }
 
 // explain says what is wrong and what to do about it.
-func explain(err error) string {
+func (a *app) explain(err error) string {
 	var (
 		refused  *client.APIError
+		flag     *flagRefusedError
 		refusal  *fault.Error
 		closed   *client.ClosedError
 		database *storage.Refusal
 	)
 	switch {
 	case errors.As(err, &database):
-		return err.Error()
+		return explainDatabase(database)
+	case errors.As(err, &flag):
+		return flag.message
 	case errors.As(err, &refused):
-		return explainAnswer(refused)
+		return a.explainAnswer(refused)
 	case errors.As(err, &closed):
 		return explainClosed(closed)
 	case errors.As(err, &refusal) && refusal.Code != code.InternalError:
@@ -44,7 +47,7 @@ func explain(err error) string {
 }
 
 // explainAnswer says what the server refused.
-func explainAnswer(refused *client.APIError) string {
+func (a *app) explainAnswer(refused *client.APIError) string {
 	message := strings.TrimSuffix(refused.Message, ".")
 	switch {
 	case refused.Code == code.InvalidAPIKey:
@@ -53,11 +56,11 @@ func explainAnswer(refused *client.APIError) string {
 	case refused.Code == code.Forbidden && strings.Contains(message, "registered to another account"):
 		return message + "\nThis install's device id belongs to another user: set " + envDevice + " to another UUID for this one."
 	case refused.Code == code.NotAMember:
-		return message + "\nAsk the session's owner to share it with you."
+		return message + "\n" + a.membershipHint(message)
 	case refused.Code == code.BadRequest:
-		return message + fields(refused)
+		return explainFields(message, refused)
 	case refused.Code == "":
-		return fmt.Sprintf("what answered is no cairn server (HTTP %d)\nCAIRN_URL says where it is.", refused.Status)
+		return fmt.Sprintf("what answered at %s is no cairn server (HTTP %d)\n%s says where it is, without /v1.", a.baseURL(), refused.Status, envURL)
 	case refused.Status >= 500:
 		return fmt.Sprintf("%s (%s)\nThe server's log tells more%s.", message, refused.Code, underRequest(refused))
 	default:
@@ -72,18 +75,48 @@ func underRequest(refused *client.APIError) string {
 	return " under request " + refused.TraceID
 }
 
-// fields lists what is wrong with each field of a request.
-func fields(refused *client.APIError) string {
+// membershipHint says what helps somebody who may not do this.
+func (a *app) membershipHint(message string) string {
+	switch {
+	case strings.HasPrefix(message, "Your role"):
+		return "Ask the session's owner for a higher one: an editor may send and steer, an owner may share and execute."
+	case a.getenv(envShareToken) != "":
+		return envShareToken + " does not open it: the link may have ended, or be of another session. Ask its owner for a new one."
+	default:
+		return "Ask the session's owner to share it with you."
+	}
+}
+
+// explainDatabase is the refusal in one line: a driver may give the same cause for each address it tried.
+func explainDatabase(refusal *storage.Refusal) string {
+	text := "open database: " + refusal.Advice
+	if refusal.Cause == nil {
+		return text
+	}
+	var lines []string
+	for line := range strings.Lines(refusal.Cause.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return text + " (" + strings.Join(lines, " ") + ")"
+}
+
+// explainFields says what is wrong with each field of a request, once: a message that only repeats it is left out.
+func explainFields(message string, refused *client.APIError) string {
 	wrong := refused.FieldErrors()
 	lines := slices.Clone(wrong.FormErrors)
 	for field, problems := range wrong.FieldErrors {
 		lines = append(lines, field+": "+strings.Join(problems, ", "))
 	}
-	slices.Sort(lines)
 	if len(lines) == 0 {
-		return ""
+		return message
 	}
-	return "\n  " + strings.Join(lines, "\n  ")
+	slices.Sort(lines)
+	if before, _, found := strings.Cut(message, ":"); found {
+		message = before
+	}
+	return message + "\n  " + strings.Join(lines, "\n  ")
 }
 
 func explainClosed(closed *client.ClosedError) string {

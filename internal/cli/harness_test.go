@@ -18,6 +18,8 @@ type shell struct {
 	t       *testing.T
 	environ []string
 	stdin   string
+
+	interactive bool // somebody can be asked
 }
 
 func newShell(t *testing.T, environ ...string) *shell {
@@ -38,7 +40,7 @@ func (s *shell) call(args ...string) outcome { return s.callWith(s.t.Context(), 
 
 func (s *shell) callWith(ctx context.Context, args ...string) outcome {
 	var out, errs bytes.Buffer
-	a := &app{env: env.Real(), in: strings.NewReader(s.stdin), out: &out, errs: &errs, environ: s.environ}
+	a := &app{env: env.Real(), in: strings.NewReader(s.stdin), out: &out, errs: &errs, environ: s.environ, interactive: s.interactive}
 	code := run(ctx, a, args)
 	return outcome{code, out.String(), errs.String()}
 }

@@ -18,6 +18,15 @@ func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// printError is an answer that could not be written.
+type printError struct{ cause error }
+
+// Error answers what failed.
+func (e *printError) Error() string { return "print answer: " + e.cause.Error() }
+
+// Unwrap answers the cause.
+func (e *printError) Unwrap() error { return e.cause }
+
 // show prints value as JSON when asked to, and otherwise what human prints.
 func (a *app) show(value any, human func() error) error {
 	if !a.json {
@@ -27,7 +36,7 @@ func (a *app) show(value any, human func() error) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("print answer: %w", err)
+		return &printError{err}
 	}
 	return nil
 }
@@ -40,7 +49,7 @@ func (a *app) say(format string, args ...any) error {
 		}
 	}
 	if _, err := fmt.Fprintf(a.out, format+"\n", args...); err != nil {
-		return fmt.Errorf("print answer: %w", err)
+		return &printError{err}
 	}
 	return nil
 }
@@ -61,7 +70,7 @@ func (a *app) table(header string, rows [][]string) error {
 	columns := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	_, err := columns.Write([]byte(strings.Join(lines, "\n") + "\n"))
 	if err = errors.Join(err, columns.Flush()); err != nil {
-		return fmt.Errorf("print answer: %w", err)
+		return &printError{err}
 	}
 	return nil
 }

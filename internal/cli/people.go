@@ -106,6 +106,7 @@ func newOrgAdd(a *app) *cobra.Command {
 	var member client.NewMember
 	role := string(wire.OrgMember)
 	cmd := &cobra.Command{Use: "add ORG", Short: "Add a member, or change its role", Args: fits}
+	cmd.Annotations = map[string]string{needs: "(--user ID | --email ADDRESS)"}
 	cmd.Flags().StringVar(&member.UserID, "user", "", "`ID` of the user")
 	cmd.Flags().StringVar(&member.Email, "email", "", "`ADDRESS` of the user")
 	cmd.Flags().StringVar(&role, "role", role, "`ROLE`: member, admin or owner")

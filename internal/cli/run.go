@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/internal/cli/render"
 	"github.com/cairnsync/cairn/internal/env"
 )
@@ -29,35 +31,54 @@ type app struct {
 	errs     io.Writer
 	environ  []string // NAME=value; a later one wins
 	terminal bool     // out is one
-	json     bool     // --json
+	// interactive is a terminal at in: somebody can be asked.
+	interactive bool
+	json        bool // --json
 }
 
 // Run carries out the command that args ask for, without the program's name, and answers the exit code.
 // When ctx ends the command stops: `serve` gracefully, everything else at once.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	file, isFile := stdout.(*os.File)
 	return run(ctx, &app{
 		env: env.Real(), in: stdin, out: stdout, errs: stderr, environ: os.Environ(),
-		terminal: isFile && term.IsTerminal(int(file.Fd())),
+		terminal: isTerminal(stdout), interactive: isTerminal(stdin),
 	}, args)
+}
+
+func isTerminal(stream any) bool {
+	file, isFile := stream.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
 func run(ctx context.Context, a *app, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.errs)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
 	}
-	a.remark("cairn: " + render.CleanLines(explain(err)))
+	a.report(err)
 	var wrong *usageError
 	if errors.As(err, &wrong) || isConfigError(err) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// report says on standard error why a command failed, with --json as JSON with the protocol's code if it has one.
+func (a *app) report(err error) {
+	text := render.CleanLines(a.explain(err))
+	if !a.json {
+		a.remark("cairn: " + text)
+		return
+	}
+	failure := map[string]string{"message": text}
+	if refused := client.AsAPIError(err); refused != nil && refused.Code != "" {
+		failure["code"] = string(refused.Code)
+	}
+	encoder := json.NewEncoder(a.errs)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(map[string]any{"error": failure}) // what cannot be written there cannot be said at all
 }
 
 // getenv answers a variable of the environment, or "".

@@ -33,6 +33,9 @@ cleanly and leaves leases to their holders. A second signal ends it at once.`
 		}
 		log := newLog(a.errs, loaded.Log)
 		logChanged(log, values)
+		for _, ignored := range config.Ignored(a.environ) {
+			log.Warn("ignored a variable of the environment", "variable", ignored.String())
+		}
 		return a.serve(cmd.Context(), loaded, log)
 	}
 	return cmd

@@ -1,15 +1,22 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/demo/view"
+	"github.com/cairnsync/cairn/internal/cli/render"
+	"github.com/cairnsync/cairn/internal/env"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -45,7 +52,13 @@ func (a *app) asking(do func(ctx context.Context, c *client.Client, args []strin
 		}
 		defer connected.Close()
 		err = do(cmd.Context(), connected, args)
-		var network net.Error
+		var (
+			network net.Error
+			printed *printError
+		)
+		if errors.As(err, &printed) {
+			return err // a full disk is an error of the system too, but not of the network
+		}
 		if errors.As(err, &network) && client.AsAPIError(err) == nil {
 			return &unreachableError{a.baseURL(), network}
 		}
@@ -69,11 +82,20 @@ func newSessionCreate(a *app) *cobra.Command {
 			if created.New {
 				verb = "created"
 			}
-			return a.say("%s %s  key %s", verb, created.ID, created.SessionKey)
+			if asked.SessionKey == "" {
+				return a.say("%s session %s", verb, created.ID)
+			}
+			return a.say("%s session %s; %s names it too", verb, created.ID, created.SessionKey)
 		})
 	})
 	return cmd
 }
+
+// Bounds of `session list` (SS-SES-2).
+const (
+	listLimit    = 50
+	maxListLimit = 200
+)
 
 func newSessionList(a *app) *cobra.Command {
 	var (
@@ -81,10 +103,13 @@ func newSessionList(a *app) *cobra.Command {
 		shared  bool
 	)
 	cmd := &cobra.Command{Use: "list", Short: "List your sessions and those shared with you", Args: fits}
-	cmd.Flags().IntVar(&options.Limit, "limit", 0, "at most `N` own and N shared ones (default 50, at most 200)")
+	cmd.Flags().IntVar(&options.Limit, "limit", listLimit, "at most `N` own and N shared ones")
 	cmd.Flags().BoolVar(&options.Archived, "archived", false, "also archived ones")
 	cmd.Flags().BoolVar(&shared, "shared", false, "only those shared with you")
 	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+		if options.Limit < 1 || options.Limit > maxListLimit {
+			return wrongUsage("--limit is 1 to %d", maxListLimit)
+		}
 		if shared {
 			return a.listShared(ctx, c, options.Archived)
 		}
@@ -118,10 +143,25 @@ func (a *app) listShared(ctx context.Context, c *client.Client, archived bool) e
 }
 
 func sessionRow(s wire.Session, role wire.Role) []string {
-	return []string{
-		s.ID, s.SessionKey, orDash(s.Title), string(role), strconv.FormatInt(s.LastSeq, 10),
-		s.LastEventAt.String(), orDash(s.ExecutorDeviceID),
+	executor := "-"
+	if s.ExecutorDeviceID != nil {
+		executor = render.Short(*s.ExecutorDeviceID)
 	}
+	return []string{
+		s.ID, ownKey(s), view.Cut(render.Clean(orDash(s.Title)), columnWidth), string(role), strconv.FormatInt(s.LastSeq, 10),
+		s.LastEventAt.UTC().Format(time.DateTime) + "Z", executor,
+	}
+}
+
+// columnWidth bounds a column of text that people choose; `session show` and --json have the whole of it.
+const columnWidth = 40
+
+// ownKey answers the key of a session that somebody chose; one the server made says nothing.
+func ownKey(s wire.Session) string {
+	if _, random := env.ParseID(s.SessionKey); random {
+		return "-"
+	}
+	return view.Cut(render.Clean(s.SessionKey), columnWidth)
 }
 
 func newSessionShow(a *app) *cobra.Command {
@@ -140,13 +180,20 @@ func (a *app) printDetail(detail wire.SessionDetail) error {
 	executor := "-"
 	if detail.Lease != nil {
 		executor = detail.Lease.DeviceID + " until " + detail.Lease.ExpiresAt.String()
+		if name := deviceNames(detail)[detail.Lease.DeviceID]; name != "" {
+			executor = name + ", " + executor
+		}
+	}
+	last := "none yet"
+	if detail.LastSeq > 0 {
+		last = strconv.FormatInt(detail.LastSeq, 10) + ", at " + detail.LastEventAt.String()
 	}
 	err := a.table("SESSION "+detail.ID, [][]string{
 		{"key", detail.SessionKey},
 		{"title", orDash(detail.Title)},
 		{"your role", string(detail.Role)},
 		{"created", detail.CreatedAt.String()},
-		{"last event", detail.LastEventAt.String() + " (" + strconv.FormatInt(detail.LastSeq, 10) + ")"},
+		{"last event", last},
 		{"executor", executor},
 		{"sealed", yesNo(detail.E2E)},
 		{"archived", yesNo(detail.Archived)},
@@ -160,17 +207,39 @@ func (a *app) printDetail(detail wire.SessionDetail) error {
 	}
 	var rows [][]string
 	for _, member := range detail.Members {
+		user := member.UserID
+		if !member.Remote {
+			user += " (you)"
+		}
 		if len(member.Devices) == 0 {
-			rows = append(rows, []string{member.UserID, string(member.Role), "-", "-", "-", "-"})
+			rows = append(rows, []string{user, string(member.Role), "-", "-", "-", "-"})
 		}
 		for _, device := range member.Devices {
 			_, here := open[device.DeviceID]
 			rows = append(rows, []string{
-				member.UserID, string(member.Role), device.DeviceID, string(device.Platform), device.Name, yesNo(here),
+				user, string(member.Role), device.DeviceID, string(device.Platform), device.Name, yesNo(here),
 			})
 		}
 	}
 	return a.table("\nMEMBER ROLE DEVICE PLATFORM NAME OPEN", rows)
+}
+
+// deviceNames answers what the devices of a session's members are called, by id. Where two share a name, the end
+// of the id tells them apart.
+func deviceNames(detail wire.SessionDetail) map[string]string {
+	names, times := map[string]string{}, map[string]int{}
+	for _, member := range detail.Members {
+		for _, device := range member.Devices {
+			names[device.DeviceID] = device.Name
+			times[device.Name]++
+		}
+	}
+	for id, name := range names {
+		if name != "" && times[name] > 1 {
+			names[id] = name + " " + render.Short(id)
+		}
+	}
+	return names
 }
 
 func newArchive(a *app) *cobra.Command {
@@ -195,7 +264,13 @@ func newArchive(a *app) *cobra.Command {
 
 func newDelete(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "delete SESSION", Short: "Delete a session and everything in it, for everybody", Args: fits}
+	sure := cmd.Flags().Bool("yes", false, "do not ask first")
 	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		if !*sure {
+			if err := a.confirmDelete(ctx, c, args[0]); err != nil {
+				return err
+			}
+		}
 		deleted, err := c.DeleteSession(ctx, args[0])
 		if err != nil {
 			return err
@@ -204,3 +279,27 @@ func newDelete(a *app) *cobra.Command {
 	})
 	return cmd
 }
+
+// confirmDelete asks at a terminal, and refuses elsewhere: what is deleted is gone for everybody.
+func (a *app) confirmDelete(ctx context.Context, c *client.Client, ref string) error {
+	if !a.interactive {
+		return wrongUsage("this deletes the session for everybody: say --yes if you are sure")
+	}
+	detail, err := c.GetSession(ctx, ref)
+	if err != nil {
+		return err
+	}
+	a.remark(fmt.Sprintf("Delete session %s, %q, with %d events, for everybody? Type yes:",
+		detail.ID, render.Clean(orDash(detail.Title)), detail.LastSeq))
+	answer, err := bufio.NewReader(io.LimitReader(a.in, maxAnswer)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return errors.New("nothing is deleted")
+	}
+	return nil
+}
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,11 @@ type shareFlags struct {
 func newShare(a *app) *cobra.Command {
 	var flags shareFlags
 	cmd := &cobra.Command{Use: "share SESSION", Short: "Share a session with a user, an organisation or by a link", Args: fits}
+	cmd.Annotations = map[string]string{needs: "(--user ID | --email ADDRESS | --org ID | --link)"}
+	cmd.Long = `Share a session with a user, an organisation, or whoever has a link's token.
+
+Shares add up: who has several has the highest role. To lower one, end it with "cairn session unshare" and share anew.
+Who gets a token sets CAIRN_SHARE_TOKEN to it, beside a CAIRN_API_KEY of their own, and names the session by its id.`
 	cmd.Flags().StringVar(&flags.user, "user", "", "`ID` of a user")
 	cmd.Flags().StringVar(&flags.email, "email", "", "`ADDRESS` of a user")
 	cmd.Flags().StringVar(&flags.org, "org", "", "`ID` of an organisation")
@@ -33,18 +40,78 @@ func newShare(a *app) *cobra.Command {
 		}
 		share, err := c.AddShare(ctx, args[0], wanted)
 		if err != nil {
-			return err
+			return flags.named(err)
 		}
-		return a.show(share, func() error {
-			if share.Token != "" {
-				return a.say("share %s for whoever has the token: %s\nIt is not shown again. %s=… opens the session with it.",
-					share.ID, share.Token, envShareToken)
-			}
-			return a.say("share %s for %s %s as %s", share.ID, string(share.PrincipalType), orDash(share.PrincipalID), string(share.Role))
-		})
+		err = a.show(share, func() error { return a.sayShare(share) })
+		if err == nil {
+			a.warnOfHigher(ctx, c, share)
+		}
+		return err
 	})
 	return cmd
 }
+
+func (a *app) sayShare(share wire.Share) error {
+	if share.Token == "" {
+		return a.say("share %s for %s %s as %s", share.ID, string(share.PrincipalType), orDash(share.PrincipalID), string(share.Role))
+	}
+	return a.say("share %s for whoever has the token, as %s\nThe token is not shown again. With a key of their own, they type:\n"+
+		"export %s=%s\ncairn session tail -f %s", share.ID, string(share.Role), envShareToken, share.Token, share.SessionID)
+}
+
+// warnOfHigher says when an earlier share gives the same user or organisation more: roles add up, so this one
+// lowers nothing. What cannot be read is no failure: the share is made.
+func (a *app) warnOfHigher(ctx context.Context, c *client.Client, made wire.Share) {
+	if made.PrincipalID == nil {
+		return
+	}
+	shares, err := c.Shares(ctx, made.SessionID)
+	if err != nil {
+		return
+	}
+	for _, other := range shares {
+		if other.ID == made.ID || other.PrincipalID == nil || *other.PrincipalID != *made.PrincipalID ||
+			other.PrincipalType != made.PrincipalType || other.Role.Rank() <= made.Role.Rank() || a.ended(other) {
+			continue
+		}
+		a.remark("still " + string(other.Role) + " through share " + other.ID + ": `cairn session unshare " + made.SessionID + " " +
+			other.ID + "` lowers it")
+	}
+}
+
+func (a *app) ended(share wire.Share) bool {
+	return share.ExpiresAt != nil && !share.ExpiresAt.After(a.env.Now())
+}
+
+// named says which flag was wrong instead of which field of the request.
+func (f shareFlags) named(err error) error {
+	refused := client.AsAPIError(err)
+	if refused == nil {
+		return err
+	}
+	flag := map[string]string{"email": "--email " + f.email, "principal_id": "--user " + f.user, "expires_at": "--expires " + f.expires}
+	if f.org != "" {
+		flag["principal_id"] = "--org " + f.org
+	}
+	for field, problems := range refused.FieldErrors().FieldErrors {
+		if name, ok := flag[field]; ok && len(problems) > 0 {
+			return &flagRefusedError{name + ": " + strings.Join(problems, ", "), err}
+		}
+	}
+	return err
+}
+
+// flagRefusedError is a refusal of what a flag said.
+type flagRefusedError struct {
+	message string
+	cause   error
+}
+
+// Error answers which flag was wrong, and why.
+func (e *flagRefusedError) Error() string { return e.message }
+
+// Unwrap answers the refusal.
+func (e *flagRefusedError) Unwrap() error { return e.cause }
 
 // share answers the share the flags ask for; exactly one principal must be named.
 func (f shareFlags) share(now time.Time) (client.NewShare, error) {
@@ -98,18 +165,50 @@ func newShares(a *app) *cobra.Command {
 			return err
 		}
 		return a.show(map[string]any{"shares": shares}, func() error {
+			names := orgNames(ctx, c, shares)
 			rows := make([][]string, len(shares))
 			for i, share := range shares {
 				ends := "never"
-				if share.ExpiresAt != nil {
+				switch {
+				case a.ended(share):
+					ends = "ended " + share.ExpiresAt.String()
+				case share.ExpiresAt != nil:
 					ends = share.ExpiresAt.String()
 				}
-				rows[i] = []string{share.ID, string(share.PrincipalType), orDash(share.PrincipalID), string(share.Role), ends}
+				rows[i] = []string{share.ID, string(share.PrincipalType), names.principal(share), string(share.Role), ends}
 			}
 			return a.table("SHARE FOR ID ROLE ENDS", rows)
 		})
 	})
 	return cmd
+}
+
+// namesOfOrgs are the names of the caller's organisations by id.
+type namesOfOrgs map[string]string
+
+// orgNames asks for names when a share is for an organisation. Ids do where they cannot be read.
+func orgNames(ctx context.Context, c *client.Client, shares []wire.Share) namesOfOrgs {
+	if !slices.ContainsFunc(shares, func(s wire.Share) bool { return s.PrincipalType == wire.PrincipalOrg }) {
+		return nil
+	}
+	orgs, err := c.Orgs(ctx)
+	if err != nil {
+		return nil
+	}
+	names := namesOfOrgs{}
+	for _, org := range orgs {
+		names[org.ID] = org.Name
+	}
+	return names
+}
+
+// principal answers whom a share is for.
+func (n namesOfOrgs) principal(share wire.Share) string {
+	id := orDash(share.PrincipalID)
+	if name := n[id]; name != "" && share.PrincipalType == wire.PrincipalOrg {
+		return id + " (" + name + ")"
+	}
+	return id
 }
 
 func newUnshare(a *app) *cobra.Command {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/demo/view"
 	"github.com/cairnsync/cairn/internal/cli/render"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -29,13 +32,16 @@ without a gap. With --json each line is one frame as the server streams it, its 
 	cmd.Flags().Int64Var(&after, "after", 0, "begin after event `SEQ` instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			if lines < 0 || after < 0 {
+				return wrongUsage("--lines and --after are 0 or more")
+			}
 			start := after
 			if !cmd.Flags().Changed("after") {
 				page, err := c.Events(ctx, args[0], client.EventsQuery{Tail: 1})
 				if err != nil {
 					return err
 				}
-				start = max(0, page.LastSeq-max(0, lines))
+				start = max(0, page.LastSeq-lines)
 			}
 			if follow {
 				return a.follow(ctx, c, args[0], start)
@@ -48,7 +54,7 @@ without a gap. With --json each line is one frame as the server streams it, its 
 
 // print prints the log from after to its end.
 func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64) error {
-	write := a.frameWriter()
+	write := a.frameWriter(a.namesOf(ctx, c, ref))
 	for event, err := range c.AllEvents(ctx, ref, after) {
 		if err != nil {
 			return err
@@ -62,32 +68,74 @@ func (a *app) print(ctx context.Context, c *client.Client, ref string, after int
 
 // follow prints the log from after and what comes, until it is interrupted, which is no failure.
 func (a *app) follow(ctx context.Context, c *client.Client, ref string, after int64) error {
-	if _, err := c.GetSession(ctx, ref); err != nil {
+	detail, err := c.GetSession(ctx, ref)
+	if err != nil {
 		return err // the viewer would try again, forever, what is refused or not there from the start
 	}
-	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter())
+	err = c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(deviceNames(detail)))
 	if ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// frameWriter answers what prints one frame, in lines for people or as JSON.
-func (a *app) frameWriter() func(client.Frame) error {
+// namesOf answers the names of a session's devices, none where they cannot be read: ids do.
+func (a *app) namesOf(ctx context.Context, c *client.Client, ref string) map[string]string {
+	if a.json {
+		return nil
+	}
+	detail, err := c.GetSession(ctx, ref)
+	if err != nil {
+		return nil
+	}
+	return deviceNames(detail)
+}
+
+// frameWriter answers what prints one frame, for people, who know devices by names, or as JSON.
+func (a *app) frameWriter(names map[string]string) func(client.Frame) error {
 	if a.json {
 		return a.writeFrame
 	}
-	printer := render.Renderer{Color: a.colour(), Location: time.Local} //nolint:gosmopolitan // people read it where they are
+	printer := render.Renderer{
+		Color: a.colour(), Location: time.Local, Names: names, Lines: a.terminal, //nolint:gosmopolitan // people read it where they are
+	}
+	lease := ""
 	return func(frame client.Frame) error {
-		line := printer.Frame(frame)
-		if line == "" {
+		text := printer.Frame(frame)
+		if _, is := frame.(client.LeaseFrame); is {
+			if text == lease {
+				return nil // a heartbeat
+			}
+			lease = text
+		}
+		if text == "" {
 			return nil
 		}
-		if _, err := fmt.Fprintln(a.out, line); err != nil {
-			return fmt.Errorf("print event: %w", err)
+		if _, err := fmt.Fprintln(a.out, a.wrapped(text)); err != nil {
+			return &printError{err}
 		}
 		return nil
 	}
+}
+
+// maxRows bounds what one line of text may become on a narrow terminal.
+const maxRows = 200
+
+// wrapped breaks text at the edge of the terminal, if there is one, so that no word is cut.
+func (a *app) wrapped(text string) string {
+	file, ok := a.out.(*os.File)
+	if !ok || !a.terminal {
+		return text
+	}
+	width, _ := terminalSize(file)
+	if width < 2*render.Indent {
+		return text
+	}
+	var rows []string
+	for line := range strings.SplitSeq(text, "\n") {
+		rows = append(rows, view.Wrap(line, width, render.Indent, maxRows)...)
+	}
+	return strings.Join(rows, "\n")
 }
 
 // colour is true on a terminal whose user did not say otherwise (no-color.org).
@@ -102,7 +150,7 @@ func (a *app) writeFrame(frame client.Frame) error {
 		return err
 	}
 	if _, err := a.out.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("print event: %w", err)
+		return &printError{err}
 	}
 	return nil
 }

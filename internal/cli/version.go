@@ -20,15 +20,18 @@ func newVersion(a *app) *cobra.Command {
 		Use: "version", Short: "Print what this program was built from", Args: fits,
 		RunE: func(*cobra.Command, []string) error {
 			info := version()
-			return a.show(info, func() error {
-				commit := ""
-				if info.Commit != "" {
-					commit = " (" + info.Commit + ")"
-				}
-				return a.say("cairn %s%s, %s, %s", info.Version, commit, info.Go, info.Platform)
-			})
+			return a.show(info, func() error { return a.say("%s", info.line()) })
 		},
 	})
+}
+
+// line is the version for people.
+func (v versionInfo) line() string {
+	commit := ""
+	if v.Commit != "" {
+		commit = " (" + v.Commit + ")"
+	}
+	return "cairn " + v.Version + commit + ", " + v.Go + ", " + v.Platform
 }
 
 // version answers what the Go tool wrote into the program.
