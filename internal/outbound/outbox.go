@@ -19,6 +19,10 @@ const (
 	batchSize = 8
 	// settleTimeout bounds the noting of an attempt's result.
 	settleTimeout = 5 * time.Second
+	// requestTimeout is how long a request waits for its wake to be sent and noted (SS-DSP-3); noteReserve
+	// of it is kept for the noting.
+	requestTimeout = 5 * time.Second
+	noteReserve    = 500 * time.Millisecond
 )
 
 // Outbox sends wakes. Make it with NewOutbox; Start and Stop run its worker.
@@ -57,7 +61,8 @@ func Enqueue(tx storage.Tx, e *env.Env, wake Wake) (id string, err error) {
 // fails: what goes wrong is a Result with a reason, and the wake stays for the worker if another
 // attempt may help. The attempt goes on when ctx is cancelled, since the wake is claimed.
 func (o *Outbox) SendNow(ctx context.Context, id string) Result {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
 	parcel, mine, err := o.first(ctx, id)
 	if err != nil {
 		o.log.Error("read wake", "wake", id, "error", err)
@@ -66,7 +71,9 @@ func (o *Outbox) SendNow(ctx context.Context, id string) Result {
 	if !mine {
 		return failed(wire.PushNetworkError)
 	}
-	return o.deliver(ctx, parcel)
+	pushing, cancelPush := context.WithTimeout(ctx, requestTimeout-noteReserve)
+	defer cancelPush()
+	return o.deliver(pushing, ctx, parcel)
 }
 
 // parcel is a claimed wake with what is needed to send it.
@@ -118,10 +125,10 @@ func (o *Outbox) first(ctx context.Context, id string) (parcel, bool, error) {
 	return found, mine, err
 }
 
-// deliver makes one attempt and notes what became of it.
-func (o *Outbox) deliver(ctx context.Context, p parcel) Result {
-	result := o.attempt(ctx, p)
-	if err := o.settle(context.WithoutCancel(ctx), p, result); err != nil {
+// deliver makes one attempt and notes what became of it, each under a context of its own.
+func (o *Outbox) deliver(pushing, noting context.Context, p parcel) Result {
+	result := o.attempt(pushing, p)
+	if err := o.settle(noting, p, result); err != nil {
 		// The claim runs out and the worker tries again.
 		o.log.Error("note result of push", "wake", p.id, "error", err)
 	}
@@ -247,7 +254,7 @@ func (o *Outbox) round(ctx context.Context) (more bool, err error) {
 	}
 	var pushes sync.WaitGroup
 	for _, p := range claimed {
-		pushes.Go(func() { o.deliver(ctx, p) })
+		pushes.Go(func() { o.deliver(ctx, context.WithoutCancel(ctx), p) })
 	}
 	pushes.Wait()
 	return len(due) == batchSize, nil
