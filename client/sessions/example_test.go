@@ -25,7 +25,8 @@ func exampleServer() (client *sessions.Client, closeAll func()) {
 	return client, func() { client.Close(); server.CloseClientConnections(); server.Close() }
 }
 
-// An executor answers each `send` with a turn of its own, and gives the lease back when it is done.
+// An executor answers each `send` with a turn of its own, and gives the lease back when it is done. A dispatch that
+// only asks to open the session comes as a `send` without text: there is no turn to begin then.
 func Example_execute() {
 	client, closeAll := exampleServer()
 	defer closeAll()
@@ -33,11 +34,16 @@ func Example_execute() {
 
 	turns := make(chan wire.Control, 1)
 	executor, err := client.Execute(ctx, sessionID, sessions.ExecutorOptions{
-		OnControl: func(_ context.Context, control wire.Control) error {
-			if control.Kind == wire.ControlSend {
-				turns <- control // the turn runs elsewhere; `cancel` must be able to arrive
+		OnControl: func(ctx context.Context, control wire.Control) error {
+			if control.Kind != wire.ControlSend || control.Text == nil {
+				return nil
 			}
-			return nil
+			select {
+			case turns <- control: // the turn runs elsewhere; `cancel` must be able to arrive
+				return nil
+			case <-ctx.Done():
+				return sessions.ErrLeavePending
+			}
 		},
 	})
 	if err != nil {

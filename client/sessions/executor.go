@@ -33,6 +33,8 @@ type ExecutorOptions struct {
 	// take the control over and return soon (a `send` starts a turn elsewhere), or it holds up what comes
 	// after, such as the `cancel` of that turn; and it must end when ctx ends. It must not call Stop.
 	// A crash before the mark gives the control to the next Executor again. nil: controls are not read.
+	// Text is nil for kinds that carry none, and for an open handoff (Mode is open, Kind is send): the
+	// device is only asked to open the session.
 	OnControl func(ctx context.Context, control wire.Control) error
 	// Woken says that a dispatch woke this device: the controls targeted at it are read before the lease
 	// is claimed. Open handoffs go to OnControl at once, since they need no lease; when nothing else is
