@@ -32,8 +32,8 @@ func (a *app) connect() (*client.Client, error) {
 	key := a.getenv(envKey)
 	if key == "" {
 		return nil, wrongUsage("%s is not set: the client needs a key\n"+
-			"Export the one you have; each terminal needs it anew. Who has none yet gets a user and a first key with `cairn user add NAME`\n"+
-			"on the server's machine, or another key with `cairn key add NAME`.", envKey)
+			"Each terminal needs it exported. On the server's machine `cairn key add USER` makes another key of yours, and\n"+
+			"`cairn user add NAME` a new user with a first one.", envKey)
 	}
 	device, err := a.deviceID()
 	if err != nil {

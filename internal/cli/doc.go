@@ -2,7 +2,7 @@
 //
 // Contract. Run carries out one command and answers its exit code: 0 done, 1 refused or failed, 2 wrong
 // usage. What a command was asked for goes to standard output, everything else to standard error. With
-// --json standard output is JSON and nothing else. A refusal is said in one or a few lines, with what to do
+// --json standard output is JSON and nothing else, and so is the word about a failure on standard error. A refusal is said in one or a few lines, with what to do
 // about it; no key is ever printed, except the new one that `user add`, `key add` and a link share show once.
 // Text that came from other people is printed without control characters.
 //

@@ -55,6 +55,8 @@ func (a *app) explainAnswer(refused *client.APIError) string {
 			"It may be revoked or of another server; `cairn key add USER` on the server's machine makes a new one."
 	case refused.Code == code.Forbidden && strings.Contains(message, "registered to another account"):
 		return message + "\nThis install's device id belongs to another user: set " + envDevice + " to another UUID for this one."
+	case refused.Code == code.NotFound && strings.HasSuffix(strings.TrimRight(a.baseURL(), "/"), "/v1"):
+		return message + "\n" + envURL + " says where the server is, without /v1."
 	case refused.Code == code.NotAMember:
 		return message + "\n" + a.membershipHint(message)
 	case refused.Code == code.BadRequest:

@@ -26,7 +26,7 @@ processes of their own; every figure stands beside a baseline of the same run. S
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "scenarios to measure")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "short runs, to try the benchmark itself")
 	cmd.Flags().StringVar(&o.Profiles, "profiles", "", "a folder for CPU profiles of the servers")
-	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	page := cmd.Flags().String("write", "", "also write the report as Markdown to this file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Runs < 1 {
@@ -46,18 +46,18 @@ processes of their own; every figure stands beside a baseline of the same run. S
 		if err != nil {
 			return err
 		}
-		return a.showReport(report, *asJSON, *page)
+		return a.showReport(report, *page)
 	}
 	return cmd
 }
 
-func (a *app) showReport(report bench.Report, asJSON bool, page string) error {
+func (a *app) showReport(report bench.Report, page string) error {
 	if page != "" {
 		if err := os.WriteFile(page, []byte(report.Markdown()), 0o644); err != nil { //nolint:gosec // a page of the documentation
 			return fmt.Errorf("write report: %w", err)
 		}
 	}
-	if !asJSON {
+	if !a.json {
 		if _, err := fmt.Fprint(a.out, report.Table()); err != nil {
 			return fmt.Errorf("print report: %w", err)
 		}

@@ -148,13 +148,16 @@ func sessionRow(s wire.Session, role wire.Role) []string {
 		executor = render.Short(*s.ExecutorDeviceID)
 	}
 	return []string{
-		s.ID, ownKey(s), view.Cut(render.Clean(orDash(s.Title)), columnWidth), string(role), strconv.FormatInt(s.LastSeq, 10),
+		s.ID, ownKey(s), shown(s.Title), string(role), strconv.FormatInt(s.LastSeq, 10),
 		s.LastEventAt.UTC().Format(time.DateTime) + "Z", executor,
 	}
 }
 
 // columnWidth bounds a column of text that people choose; `session show` and --json have the whole of it.
 const columnWidth = 40
+
+// shown answers a title as far as a column goes.
+func shown(title *string) string { return view.Cut(render.Clean(orDash(title)), columnWidth) }
 
 // ownKey answers the key of a session that somebody chose; one the server made says nothing.
 func ownKey(s wire.Session) string {
@@ -224,24 +227,6 @@ func (a *app) printDetail(detail wire.SessionDetail) error {
 	return a.table("\nMEMBER ROLE DEVICE PLATFORM NAME OPEN", rows)
 }
 
-// deviceNames answers what the devices of a session's members are called, by id. Where two share a name, the end
-// of the id tells them apart.
-func deviceNames(detail wire.SessionDetail) map[string]string {
-	names, times := map[string]string{}, map[string]int{}
-	for _, member := range detail.Members {
-		for _, device := range member.Devices {
-			names[device.DeviceID] = device.Name
-			times[device.Name]++
-		}
-	}
-	for id, name := range names {
-		if name != "" && times[name] > 1 {
-			names[id] = name + " " + render.Short(id)
-		}
-	}
-	return names
-}
-
 func newArchive(a *app) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{Use: "archive SESSION", Short: "Put a session away, or take it out again", Args: fits}
@@ -289,8 +274,11 @@ func (a *app) confirmDelete(ctx context.Context, c *client.Client, ref string) e
 	if err != nil {
 		return err
 	}
-	a.remark(fmt.Sprintf("Delete session %s, %q, with %d events, for everybody? Type yes:",
-		detail.ID, render.Clean(orDash(detail.Title)), detail.LastSeq))
+	events := fmt.Sprintf("%d events", detail.LastSeq)
+	if detail.LastSeq == 1 {
+		events = "1 event"
+	}
+	a.remark(fmt.Sprintf("Delete session %s, %q, with %s, for everybody? Type yes:", detail.ID, shown(detail.Title), events))
 	answer, err := bufio.NewReader(io.LimitReader(a.in, maxAnswer)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read answer: %w", err)

@@ -54,7 +54,7 @@ without a gap. With --json each line is one frame as the server streams it, its 
 
 // print prints the log from after to its end.
 func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64) error {
-	write := a.frameWriter(a.namesOf(ctx, c, ref))
+	write := a.frameWriter(newNameBook(ctx, c, ref, a.json))
 	for event, err := range c.AllEvents(ctx, ref, after) {
 		if err != nil {
 			return err
@@ -68,39 +68,27 @@ func (a *app) print(ctx context.Context, c *client.Client, ref string, after int
 
 // follow prints the log from after and what comes, until it is interrupted, which is no failure.
 func (a *app) follow(ctx context.Context, c *client.Client, ref string, after int64) error {
-	detail, err := c.GetSession(ctx, ref)
-	if err != nil {
+	if _, err := c.GetSession(ctx, ref); err != nil {
 		return err // the viewer would try again, forever, what is refused or not there from the start
 	}
-	err = c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(deviceNames(detail)))
+	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(newNameBook(ctx, c, ref, a.json)))
 	if ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// namesOf answers the names of a session's devices, none where they cannot be read: ids do.
-func (a *app) namesOf(ctx context.Context, c *client.Client, ref string) map[string]string {
-	if a.json {
-		return nil
-	}
-	detail, err := c.GetSession(ctx, ref)
-	if err != nil {
-		return nil
-	}
-	return deviceNames(detail)
-}
-
 // frameWriter answers what prints one frame, for people, who know devices by names, or as JSON.
-func (a *app) frameWriter(names map[string]string) func(client.Frame) error {
+func (a *app) frameWriter(names *nameBook) func(client.Frame) error {
 	if a.json {
 		return a.writeFrame
 	}
 	printer := render.Renderer{
-		Color: a.colour(), Location: time.Local, Names: names, Lines: a.terminal, //nolint:gosmopolitan // people read it where they are
+		Color: a.colour(), Location: time.Local, Names: names.known, Lines: a.terminal, //nolint:gosmopolitan // people read it where they are
 	}
 	lease := ""
 	return func(frame client.Frame) error {
+		names.meet(frame)
 		text := printer.Frame(frame)
 		if _, is := frame.(client.LeaseFrame); is {
 			if text == lease {
