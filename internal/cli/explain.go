@@ -38,7 +38,7 @@ func (a *app) explain(err error) string {
 	case errors.As(err, &closed):
 		return explainClosed(closed)
 	case errors.As(err, &refusal) && refusal.Code != code.InternalError:
-		return refusal.Message
+		return strings.TrimSuffix(refusal.Message, ".")
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	default:

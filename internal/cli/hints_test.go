@@ -61,6 +61,7 @@ func TestTheURLIsWithoutItsVersion(t *testing.T) {
 	alice := s.as("alice")
 	alice.environ = append(alice.environ, "CAIRN_URL="+server.url+"/v1")
 	alice.refused(exitFailed, []string{"CAIRN_URL says where the server is, without /v1"}, "session", "list")
+	alice.refused(exitFailed, []string{`{"error":{"message":"`, `"code":"not_found"}}`}, "session", "list", "--json")
 }
 
 func TestUnknownVariablesAreAWarning(t *testing.T) {

@@ -72,13 +72,24 @@ func (a *app) report(err error) {
 		a.remark("cairn: " + text)
 		return
 	}
-	failure := map[string]string{"message": text}
-	if refused := client.AsAPIError(err); refused != nil && refused.Code != "" {
-		failure["code"] = string(refused.Code)
+	var said failure
+	said.Error.Message = text
+	if refused := client.AsAPIError(err); refused != nil {
+		said.Error.Code = string(refused.Code)
 	}
 	encoder := json.NewEncoder(a.errs)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(map[string]any{"error": failure}) // what cannot be written there cannot be said at all
+	if err := encoder.Encode(said); err != nil {
+		a.remark("cairn: " + text)
+	}
+}
+
+// failure is what --json says on standard error.
+type failure struct {
+	Error struct {
+		Message string `json:"message"`
+		Code    string `json:"code,omitempty"` // of the protocol
+	} `json:"error"`
 }
 
 // getenv answers a variable of the environment, or "".

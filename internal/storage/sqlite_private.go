@@ -50,7 +50,7 @@ func hasLog(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	var version [1]byte
 	_, err = file.ReadAt(version[:], 18)
 	return err == nil && version[0] == 2
