@@ -72,7 +72,7 @@ func caseSlowConsumer(t *trial) {
 		sent := time.Now()
 		r.append(r.owner, object{"kind": "big", "client_event_id": fmt.Sprint(i), "payload": object{"text": text}})
 		require.EqualValues(t, i+1, awake.events(1)[0].Seq)
-		require.Less(t, time.Since(sent), 5*time.Second, "nobody waits for the ones that sleep")
+		require.Less(t, time.Since(sent), 20*time.Second, "nobody waits for the ones that sleep")
 	}
 	for _, sleeper := range sleeping {
 		end, late := sleeper.wake().ended(2 * patience) // it was cut, and sees it once it reads again

@@ -85,7 +85,7 @@ func TestKillPostgres(t *testing.T) {
 		require.NoError(t, storage.Migrate(t.Context(), url))
 		db := &testkit.Database{Engine: testkit.Postgres, URL: url}
 		nodes := []*servertest.Server{servertest.Start(t, db, nil), servertest.Start(t, db, nil)}
-		const lasting = 5 * time.Second
+		const lasting = 8 * time.Second
 		o := workload(nodes[0].Account(t, "owner"), nodes[0].Account(t, "editor"), nodes[0].Account(t, "viewer"),
 			lasting, func(worker int) string { return nodes[worker%2].URL })
 		h := history.Record(t, o, func() {

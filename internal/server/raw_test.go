@@ -115,7 +115,9 @@ func (f *feed) await(t *testing.T, atMost time.Duration, what string, matches fu
 	for {
 		select {
 		case frame, open := <-f.Frames:
-			require.True(t, open, "%s: the stream ended with %d, %v", what, f.Code, f.Err)
+			if !open {
+				require.FailNow(t, "the stream ended", "%s: with %d, %v", what, f.Code, f.Err)
+			}
 			if matches(frame) {
 				return frame
 			}

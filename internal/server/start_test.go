@@ -69,7 +69,7 @@ func TestStartRefuses(t *testing.T) {
 		"an empty SQLite file without leave to migrate": {
 			database: func(t *testing.T) string { return testkit.EmptyURL(t, testkit.SQLite) },
 			change:   func(_ *testing.T, c *config.Config) { c.Storage.Migrate = false },
-			reason:   storage.OldSchema, says: "migrate",
+			reason:   storage.MissingFile, says: "migrate",
 		},
 		"an empty PostgreSQL database without leave to migrate": {
 			database: func(t *testing.T) string { return testkit.EmptyURL(t, testkit.Postgres) },
