@@ -171,16 +171,7 @@ func TestTwoNodesEmptyTheTrash(t *testing.T) {
 			require.NoError(t, err)
 			var both sync.WaitGroup
 			for _, n := range []node{a, b} {
-				both.Go(func() {
-					for more := true; more; {
-						_, err := storage.Write(t.Context(), n.db, nil, session.EmptyTrash)
-						assert.NoError(t, err)
-						if more, err = storage.Read(t.Context(), n.db, session.HasTrash); err != nil {
-							assert.NoError(t, err)
-							return
-						}
-					}
-				})
+				both.Go(func() { assert.NoError(t, emptied(t.Context(), n.db)) })
 			}
 			both.Wait()
 			for _, table := range []string{"session_events", "session_controls", "session_trash"} {
@@ -192,4 +183,18 @@ func TestTwoNodesEmptyTheTrash(t *testing.T) {
 			}
 		})
 	})
+}
+
+// emptied empties the trash together with whoever else does.
+func emptied(ctx context.Context, db storage.DB) error {
+	for more := true; more; {
+		_, err := storage.Write(ctx, db, nil, session.EmptyTrash)
+		if err != nil {
+			return err
+		}
+		if more, err = storage.Read(ctx, db, session.HasTrash); err != nil {
+			return err
+		}
+	}
+	return nil
 }

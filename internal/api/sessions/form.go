@@ -38,13 +38,14 @@ func lenient(raw []byte) *jsontext.Decoder {
 }
 
 // next reads a value and answers where it stands in raw, without a copy of it: a body may be large.
-func next(decoder *jsontext.Decoder, raw []byte) (jsontext.Value, error) {
+// False means that raw is not valid JSON.
+func next(decoder *jsontext.Decoder, raw []byte) (jsontext.Value, bool) {
 	value, err := decoder.ReadValue()
 	if err != nil {
-		return nil, err
+		return nil, false
 	}
 	end := decoder.InputOffset()
-	return jsontext.Value(raw[end-int64(len(value)) : end : end]), nil
+	return jsontext.Value(raw[end-int64(len(value)) : end : end]), true
 }
 
 // parseForm reads a body. An empty one is an object without fields. Invalid UTF-8, repeated names
@@ -86,8 +87,8 @@ func object(raw []byte) (map[string]jsontext.Value, string) {
 			return nil, "is not valid JSON"
 		}
 		key := name.String()
-		value, err := next(decoder, raw)
-		if err != nil {
+		value, valid := next(decoder, raw)
+		if !valid {
 			return nil, "is not valid JSON"
 		}
 		if _, repeated := fields[key]; repeated {
@@ -281,8 +282,8 @@ func (f *form) list(field string, least, most int) ([]jsontext.Value, bool) {
 		return nil, false
 	}
 	for decoder.PeekKind() != ']' {
-		element, err := next(decoder, value)
-		if err != nil {
+		element, valid := next(decoder, value)
+		if !valid {
 			f.badf(field, "is not valid JSON")
 			return nil, false
 		}
