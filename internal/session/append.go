@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/cairnsync/cairn/internal/audit"
 	"github.com/cairnsync/cairn/internal/fault"
@@ -67,7 +69,7 @@ func seqConflict(lastSeq int64) error {
 
 // knownEvents answers the seq of every client_event_id of the batch that this device already stored.
 func knownEvents(tx storage.Tx, sessionID, device string, events []wire.IncomingEvent) (map[string]int64, error) {
-	ids := make([]string, 0, len(events))
+	ids := make([]any, 0, len(events))
 	for _, event := range events {
 		if event.ClientEventID != nil {
 			ids = append(ids, *event.ClientEventID)
@@ -77,18 +79,50 @@ func knownEvents(tx storage.Tx, sessionID, device string, events []wire.Incoming
 	if len(ids) == 0 {
 		return known, nil
 	}
-	err := tx.Query(`SELECT client_event_id, seq FROM session_events
-		WHERE session_id = $1 AND sender_device_id = $2 AND client_event_id = ANY($3) AND NOT by_server`,
-		[]any{sessionID, device, ids}, func(row storage.Row) error {
-			var id string
-			var seq int64
-			if err := row.Scan(&id, &seq); err != nil {
-				return err
-			}
-			known[id] = seq
-			return nil
-		})
+	lookup := lookupFor(len(ids))
+	for len(ids) < lookup.ids {
+		ids = append(ids, ids[0]) // once more changes nothing
+	}
+	err := tx.Query(lookup.query, append([]any{sessionID, device}, ids...), func(row storage.Row) error {
+		var id string
+		var seq *int64
+		if err := row.Scan(&id, &seq); err != nil || seq == nil {
+			return err
+		}
+		known[id] = *seq
+		return nil
+	})
 	return known, err
+}
+
+// lookup is a statement that looks up some client_event_ids, each by itself. A planner that does not
+// know the ids yet, as for a prepared statement, may otherwise decide to read everything that the
+// device ever stored in the session, and appends would become slower with every event.
+type lookup struct {
+	ids   int
+	query string
+}
+
+var lookups = []lookup{newLookup(1), newLookup(20), newLookup(wire.MaxBatch)}
+
+func newLookup(ids int) lookup {
+	values := make([]string, ids)
+	for i := range values {
+		values[i] = "($" + strconv.Itoa(i+3) + ")"
+	}
+	return lookup{ids, `SELECT k.column1, (SELECT e.seq FROM session_events e
+			WHERE e.session_id = $1 AND e.sender_device_id = $2 AND e.client_event_id = k.column1 AND NOT e.by_server)
+		FROM (VALUES ` + strings.Join(values, ", ") + `) AS k`}
+}
+
+// lookupFor answers the smallest lookup that has room for a batch's ids.
+func lookupFor(ids int) lookup {
+	for _, l := range lookups {
+		if ids <= l.ids {
+			return l
+		}
+	}
+	return lookups[len(lookups)-1]
 }
 
 // planAppend numbers the elements of a batch behind last: known ids, also from earlier in the batch,
