@@ -8,10 +8,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/pressly/goose/v3"
+
+	"github.com/cairnsync/cairn/internal/env"
 )
 
 const (
@@ -138,8 +141,20 @@ func upSQLite(ctx context.Context, db *sql.DB, path string) error {
 		return err
 	}
 	guardLog(path)
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-		return fmt.Errorf("switch to a write-ahead log: %w", err)
+	return useLog(ctx, db)
+}
+
+// useLog switches to a write-ahead log. Unlike other statements that one does not wait while another
+// process has the file, so it is repeated here.
+func useLog(ctx context.Context, db *sql.DB) error {
+	deadline, wait := time.After(busyTimeout), newBackoff(env.Real())
+	for {
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, sqlite3.BUSY) || !wait.pause(ctx, deadline) {
+			return fmt.Errorf("switch to a write-ahead log: %w", err)
+		}
 	}
-	return nil
 }
