@@ -16,8 +16,25 @@ func (r Report) Markdown() string {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s %s | %s | %s | %s %s | %s |\n", f.Scenario, f.Engine, f.Load, amount(f.Value), f.Unit,
 			f.baseline(), ratio(f.Ratio), f.Goal, mark(f.Met), ratio(f.CPU))
 	}
+	out.WriteString(limits)
 	return out.String()
 }
+
+// limits is what the figures do not say by themselves.
+const limits = `
+## What limits them
+
+- **append**: the cores. Server, load and, on PostgreSQL, its backends share them; a write costs a request, its
+  statements and a share of one flush. On PostgreSQL each append takes two round trips of its lane.
+- **fanout-single**: the system call that writes to each viewer, about four fifths of the server's time. The rest is the
+  append itself, and the bookkeeping of each stream. With frames waiting one call carries many, so that ours is below
+  the baseline's eight.
+- **latency**: a thousand writes one after another, and a load process that reads them on the same cores.
+- **idle**: the stack of the one goroutine that waits for the client, and the connection itself.
+- **reconnect**: on SQLite the handshakes; on PostgreSQL five statements for each viewer (who may see it, who is present),
+  of which a server, its database and two thousand clients share two cores.
+- **slow-viewer**: the system's socket buffers take some megabytes before a viewer that reads nothing fills its queue.
+`
 
 func (f Figure) baseline() string {
 	if f.Against == "" {
