@@ -160,7 +160,8 @@ func (p *Postgres) send(ctx context.Context) {
 				return
 			}
 		}
-		if err := p.flush(ctx, conn); err != nil && ctx.Err() == nil {
+		// A stop does not interrupt it: the connection would be lost, and the last wake-ups with it.
+		if err := p.flush(context.WithoutCancel(ctx), conn); err != nil {
 			p.log.Warn("lost the connection that sends wake-ups", "error", err)
 			discard(conn)
 		}
