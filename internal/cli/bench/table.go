@@ -10,7 +10,8 @@ import (
 func (r Report) Markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Benchmarks\n\nMeasured by `make bench` (`cairn bench sessions`) on %s, %s. Medians of %d runs; the server and the load are\n"+
-		"processes of their own on the same machine, so that they share its cores. Every column is a median of its own.\n\n", r.Date.UTC().Format(time.DateOnly), r.Machine, r.Runs)
+		"processes of their own on the same machine, so that they share its cores. Every column is a median of its own.\n\n",
+		r.Date.UTC().Format(time.DateOnly), r.Machine, r.Runs)
 	out.WriteString("| what | engine | load | measured | baseline | ratio | goal | CPU-s per million |\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: |\n")
 	for _, f := range r.Figures {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s %s | %s | %s | %s %s | %s |\n", f.Scenario, f.Engine, f.Load, amount(f.Value), f.Unit,
