@@ -3,13 +3,9 @@ package identity
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/cairnsync/cairn/internal/storage"
 )
-
-// maxAliveChunk is how many credentials one statement asks about.
-const maxAliveChunk = 1000
 
 // Credential is what a stream was opened with. DeviceID may be empty.
 type Credential struct {
@@ -19,24 +15,13 @@ type Credential struct {
 // Alive reports whether what a stream was opened with still holds: the key is not revoked, the user
 // not disabled, the device not deleted and still that user's (SS-ROLE-2). It asks the database.
 func (s *Service) Alive(ctx context.Context, keyID, userID, deviceID string) (bool, error) {
-	alive, err := s.AliveAll(ctx, []Credential{{keyID, userID, deviceID}})
+	alive, err := storage.Read(ctx, s.db, func(tx storage.Tx) ([]bool, error) {
+		return AliveIn(tx, []Credential{{keyID, userID, deviceID}})
+	})
 	return err == nil && alive[0], err
 }
 
-// AliveAll answers Alive for each of many streams, in order.
-func (s *Service) AliveAll(ctx context.Context, credentials []Credential) ([]bool, error) {
-	all := make([]bool, 0, len(credentials))
-	for chunk := range slices.Chunk(credentials, maxAliveChunk) {
-		alive, err := storage.Read(ctx, s.db, func(tx storage.Tx) ([]bool, error) { return AliveIn(tx, chunk) })
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, alive...)
-	}
-	return all, nil
-}
-
-// AliveIn answers Alive for each of some credentials, in order, with two statements. Give it some
+// AliveIn answers Alive for each of some credentials, in order, with one statement. Give it some
 // hundreds at a time, not more.
 func AliveIn(tx storage.Tx, credentials []Credential) ([]bool, error) {
 	ofKey, ofDevice, err := owners(tx, credentials)
@@ -98,24 +83,6 @@ func UserByEmail(tx storage.Tx, email string) (id string, found bool, err error)
 		return "", false, fmt.Errorf("look for user by e-mail: %w", err)
 	}
 	return id, found, nil
-}
-
-// DeviceOwner answers whose device it is; a deleted one is nobody's.
-func DeviceOwner(tx storage.Tx, deviceID string) (userID string, found bool, err error) {
-	row, found, err := readDevice(tx, deviceID)
-	if err != nil || !found || row.deletedAt != nil {
-		return "", false, err
-	}
-	return row.userID, true, nil
-}
-
-// PushToken answers the push token of a device; false when it has none.
-func PushToken(tx storage.Tx, deviceID string) (token string, found bool, err error) {
-	row, found, err := readDevice(tx, deviceID)
-	if err != nil || !found || row.pushToken == nil {
-		return "", false, err
-	}
-	return *row.pushToken, true, nil
 }
 
 // ClearPushToken forgets the push token of a device, if it still is token (SS-DSP-3).

@@ -27,8 +27,12 @@ func (w *world) only(t *testing.T, p identity.Principal) wire.Device {
 func (w *world) token(t *testing.T, deviceID string) string {
 	t.Helper()
 	token, err := storage.Read(t.Context(), w.db.DB, func(tx storage.Tx) (string, error) {
-		token, _, err := identity.PushToken(tx, deviceID)
-		return token, err
+		var token *string
+		_, err := tx.Get(`SELECT push_token FROM devices WHERE id = $1`, []any{deviceID}, &token)
+		if token == nil {
+			return "", err
+		}
+		return *token, err
 	})
 	require.NoError(t, err)
 	return token

@@ -112,8 +112,12 @@ func (p *post) rows(t *testing.T) []row {
 func (p *post) token(t *testing.T) string {
 	t.Helper()
 	token, err := storage.Read(t.Context(), p.db, func(tx storage.Tx) (string, error) {
-		token, _, err := identity.PushToken(tx, p.device)
-		return token, err
+		var token *string
+		_, err := tx.Get(`SELECT push_token FROM devices WHERE id = $1`, []any{p.device}, &token)
+		if token == nil {
+			return "", err
+		}
+		return *token, err
 	})
 	require.NoError(t, err)
 	return token
