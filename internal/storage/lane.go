@@ -209,12 +209,14 @@ func (l *lane) giveUp(batch []*write, cause error) {
 	l.log.Warn("the database cannot be reached", "lane", l.id, "error", cause)
 	l.down = true
 	err := unavailable(cause)
-	l.answer(batch, err)
+	// Gathered before anybody is answered: who asks again after an answer gets an attempt of its own.
+	waiting := batch
 	for range len(l.queue) {
 		if w := l.poll(); w != nil {
-			w.reply(err)
+			waiting = append(waiting, w)
 		}
 	}
+	l.answer(waiting, err)
 }
 
 // Attempts of one transaction.
