@@ -27,6 +27,7 @@ var layers = []layer{
 	{"api", false, []string{"internal/api"}},
 	{"server", false, []string{"internal/server"}},
 	{"client", true, []string{"client"}},
+	{"agents", true, []string{"internal/agent"}},
 	{"conformance", true, []string{"conformance"}},
 	{"cli", false, []string{"internal/cli"}},
 	{"commands", false, []string{"cmd"}},
@@ -35,10 +36,11 @@ var layers = []layer{
 
 // only are packages that see nothing of the module but what is named.
 var only = map[string][]string{
-	"wire":        {"wire"},
-	"client":      {"client", "wire"},
-	"conformance": {"conformance", "client", "wire"},
-	"cmd":         {"internal/cli"},
+	"wire":           {"wire"},
+	"client":         {"client", "wire"},
+	"conformance":    {"conformance", "client", "wire"},
+	"internal/agent": {"internal/agent", "internal/env", "client", "wire"},
+	"cmd":            {"internal/cli"},
 }
 
 // outside lists imports from outside the module that only some packages may have.
@@ -56,7 +58,7 @@ var outside = []struct {
 		[]string{"net/http", "github.com/gobwas/ws", "github.com/coder/websocket"},
 		[]string{
 			"internal/api", "internal/conn", "internal/gateway", "internal/outbound", "internal/server", "internal/cli", "internal/testkit",
-			"client", "conformance", "web",
+			"client", "internal/agent", "conformance", "web",
 		},
 		"domains never see HTTP or sockets",
 	},
@@ -149,6 +151,8 @@ func TestArrows(t *testing.T) {
 		{"client/sessions", "wire/sessions", true},
 		{"client/sessions", "internal/env", false},
 		{"wire/sessions", "internal/env", false},
+		{"internal/agent/run", "client/sessions", true},
+		{"internal/agent/run", "internal/storage", false},
 		{"conformance/sessions", "internal/testkit", false},
 		{"internal/session", "internal/testkit", false},
 		{"internal/testkit", "internal/storage", true},
