@@ -19,7 +19,7 @@ type layer struct {
 // layers from the ground up.
 var layers = []layer{
 	{"wire", true, []string{"wire"}},
-	{"ground", true, []string{"internal/env", "internal/service", "internal/fault", "internal/config", "internal/signal"}},
+	{"ground", true, []string{"internal/env", "internal/filelock", "internal/service", "internal/fault", "internal/config", "internal/signal"}},
 	{"kernel", true, []string{"internal/storage", "internal/conn"}},
 	{"principals", true, []string{"internal/identity", "internal/audit", "internal/outbound", "internal/eventlog", "internal/authz"}},
 	{"domains", false, []string{"internal/session", "internal/workspace", "internal/run"}},
@@ -39,7 +39,7 @@ var only = map[string][]string{
 	"wire":           {"wire"},
 	"client":         {"client", "wire"},
 	"conformance":    {"conformance", "client", "wire"},
-	"internal/agent": {"internal/agent", "internal/env", "client", "wire"},
+	"internal/agent": {"internal/agent", "internal/env", "internal/filelock", "client", "wire"},
 	"cmd":            {"internal/cli"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/filelock"
 )
 
 // sqliteEngine has one writer, a pool of readers, and a checkpointer.
@@ -41,7 +42,7 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 	e := &sqliteEngine{path: path, env: options.Env, log: options.Log, cache: newStatementCache(toSQLite)}
 	defer func() {
 		if err != nil {
-			unlockFile(e.lock)
+			filelock.Release(e.lock)
 		}
 	}()
 	if options.Server {
@@ -61,8 +62,8 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 
 // claimFile keeps other servers away from the file for as long as this process lives.
 func claimFile(path string) (*os.File, error) {
-	file, err := lockFile(path + ".lock")
-	if errors.Is(err, errFileLocked) {
+	file, err := filelock.Take(path + ".lock")
+	if errors.Is(err, filelock.ErrHeld) {
 		return nil, refuse(InUse, nil, "another cairn server serves %s; stop it first, or use PostgreSQL for several servers", path)
 	}
 	if err != nil {
@@ -148,7 +149,7 @@ func (e *sqliteEngine) readOn(ctx context.Context, conn *sqliteConn, fn func(Tx)
 func (e *sqliteEngine) close() error {
 	e.readers.close()
 	err := e.keeper.close() // the last connection: it empties the log
-	unlockFile(e.lock)
+	filelock.Release(e.lock)
 	return err
 }
 
