@@ -49,10 +49,10 @@ type Dispatch struct {
 	ControlID *string `json:"control_id,omitempty"`
 }
 
-// PushReason says why a dispatch did not reach its device at once (SS-DSP-3).
+// PushReason says why a push did not reach its device (SS-DSP-3).
 type PushReason string
 
-// The reasons; http_<status> is made of the status the push service answered.
+// The reasons of the push service; http_<status> is made of the status it answered.
 const (
 	PushNoPushToken  PushReason = "no_push_token"
 	PushNoToken      PushReason = "no_token"

@@ -98,6 +98,7 @@ type SessionDetail struct {
 	Members  []Member   `json:"members"`
 	Lease    *Lease     `json:"lease"`
 	Presence []Presence `json:"presence"`
+	Notify   Notify     `json:"notify"` // the caller's own; an extension of ours
 }
 
 // Member is a user who can see a session.
@@ -115,6 +116,9 @@ type MemberDevice struct {
 	Platform   Platform `json:"platform"`
 	LastSeenAt Time     `json:"last_seen_at"`
 	Remote     bool     `json:"remote"` // not the calling device
+	// Recipient is the age X25519 recipient (age1…, 62 characters) that the device publishes in its capabilities; an
+	// extension of ours. It has the form of one; nobody has tried to decode it.
+	Recipient string `json:"recipient,omitempty"`
 }
 
 // Platform is the kind of a device; anything unknown is stored as PlatformAgent (SS-DEV-0).
@@ -222,9 +226,12 @@ type Presence struct {
 	Role     Role   `json:"role"`
 	Executor bool   `json:"executor"`
 	Driving  bool   `json:"driving"`
-	LastSeen int64  `json:"last_seen"`        // milliseconds since the Unix epoch
-	Online   *bool  `json:"online,omitempty"` // frames only
-	Remote   *bool  `json:"remote,omitempty"` // session detail only
+	// Attention says that a person looks at the session on this device now. It is an extension of ours, false on a
+	// server that does not know it; while it is true nobody is pushed to on behalf of that person.
+	Attention bool  `json:"attention"`
+	LastSeen  int64 `json:"last_seen"`        // milliseconds since the Unix epoch
+	Online    *bool `json:"online,omitempty"` // frames only
+	Remote    *bool `json:"remote,omitempty"` // session detail only
 }
 
 // PrincipalType is what a share is given to.
