@@ -112,6 +112,15 @@ func (e *Executor) foreign(control wire.Control) bool {
 	return control.TargetDeviceID != nil && !strings.EqualFold(*control.TargetDeviceID, e.client.config.Device.ID)
 }
 
+// MarkApplied says that a control was carried out that OnControl had left pending (ErrLeavePending). It tries again and again while
+// the lease is held, and answers why the Executor ended when it could not.
+func (e *Executor) MarkApplied(controlID string) error {
+	if e.mark(controlID) {
+		return nil
+	}
+	return context.Cause(e.run) //nolint:wrapcheck // it is this package's own
+}
+
 // mark says that a control was applied, again and again while the lease is held: it was carried out, so it
 // must not come back. A clean stop waits for it.
 func (e *Executor) mark(controlID string) bool {

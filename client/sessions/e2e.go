@@ -157,9 +157,13 @@ func openWith(payload json.RawMessage, identity age.Identity) (json.RawMessage, 
 	return plain, nil
 }
 
-// Recipients answers the age recipients that devices publish in their capabilities, each once. The
-// protocol shows capabilities only of one's own devices (Client.Devices): those of other members have to
-// come another way.
+// FixedRecipients is ExecutorOptions.Recipients for recipients that never change.
+func FixedRecipients(recipients ...string) func(context.Context) ([]string, error) {
+	return func(context.Context) ([]string, error) { return recipients, nil }
+}
+
+// Recipients answers the age recipients that devices publish in their capabilities, each once. The protocol shows
+// capabilities only of one's own devices (Client.Devices); for those of a session's members see MemberRecipients.
 func Recipients(devices []wire.Device) []string {
 	var found []string
 	for _, device := range devices {

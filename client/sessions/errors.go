@@ -149,8 +149,10 @@ func retryAfter(err error) time.Duration {
 
 // worthRetry reports whether the same request may succeed later: a lost answer, 408, 425, 429 or 5xx.
 func worthRetry(err error) bool {
-	if errors.Is(err, ErrForeignRedirect) || errors.Is(err, ErrResponseTooLarge) || errors.Is(err, errNotSent) {
-		return false
+	for _, final := range []error{ErrForeignRedirect, ErrResponseTooLarge, ErrTooManyRecipients, errNotSent} {
+		if errors.Is(err, final) {
+			return false
+		}
 	}
 	refused := AsAPIError(err)
 	if refused == nil {

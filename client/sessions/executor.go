@@ -40,9 +40,13 @@ type ExecutorOptions struct {
 	// is claimed. Open handoffs go to OnControl at once, since they need no lease; when nothing else is
 	// there, Execute answers ErrNothingDispatched and claims nothing (SS-CON-3).
 	Woken bool
-	// Recipients seals the payload of every event for them (age1…); none leaves payloads plain. Controls
-	// are plain text in either case.
-	Recipients []string
+	// Recipients, when set, answers for whom (1 to 64 of age1…) payloads are sealed. It is asked before each batch is sent, so
+	// a device that was added reads from then on; an error that is worth no retry, or more than 64, ends the Executor with it.
+	// nil leaves payloads plain. Controls are plain text in either case. FixedRecipients answers always the same.
+	Recipients func(ctx context.Context) ([]string, error)
+	// Journal keeps emitted events beyond the life of the process; what is left in it is sent first. nil keeps them in memory
+	// only. The Executor does not close it.
+	Journal *Journal
 	// Heartbeat is the time between heartbeats; default 8 s, at most 10 s and a third of Term.
 	Heartbeat time.Duration
 	// Term is what the server promises with each claim and heartbeat; default LeaseTerm.
@@ -139,9 +143,13 @@ func (c *Client) Execute(ctx context.Context, ref string, o ExecutorOptions) (*E
 	if c.config.Device.ID == "" {
 		return nil, errors.New("execute session: the client has no device id")
 	}
-	if len(o.Recipients) > 0 {
-		if _, err := parseRecipients(o.Recipients); err != nil {
-			return nil, fmt.Errorf("execute session: %w", err)
+	if o.Recipients != nil {
+		recipients, err := o.Recipients(ctx)
+		if err == nil {
+			_, err = parseRecipients(recipients)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("execute session: find recipients: %w", err)
 		}
 	}
 	e := newExecutor(c, o.withDefaults())

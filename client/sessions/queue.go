@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -19,6 +20,8 @@ const (
 	maxBatchBytes = 4 << 20
 	// maxEventBytes bounds one event, so that it fits into a body of 12 MiB (SS-HTTP-5).
 	maxEventBytes = 12<<20 - 64<<10
+	// maxSealableBytes bounds one event that will be sealed: sealing and Base64 make it a third larger.
+	maxSealableBytes = maxEventBytes/4*3 - 64<<10
 	// eventOverhead is what an event takes beside its texts: names, quotes, ts.
 	eventOverhead = 128
 )
@@ -46,7 +49,15 @@ type eventQueue struct {
 }
 
 func newEventQueue(o ExecutorOptions) *eventQueue {
-	return &eventQueue{options: o, changed: make(chan struct{})}
+	q := &eventQueue{options: o, changed: make(chan struct{})}
+	if o.Journal != nil {
+		q.waiting = o.Journal.left()
+		q.emitted = int64(len(q.waiting))
+		for _, left := range q.waiting {
+			q.bytes += left.size
+		}
+	}
+	return q
 }
 
 // await waits until ready, which is called under the lock, and then answers with the lock held. It answers
@@ -88,7 +99,13 @@ func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, siz
 	if q.closed {
 		return ErrStopped
 	}
-	q.waiting = append(q.waiting, queued{event, size, time.Now()})
+	added := queued{event, size, time.Now()}
+	if q.options.Journal != nil {
+		if err := q.options.Journal.add(added); err != nil {
+			return err
+		}
+	}
+	q.waiting = append(q.waiting, added)
 	q.bytes += size
 	q.emitted++
 	q.tell()
@@ -146,6 +163,9 @@ func (q *eventQueue) settle(n int) {
 	clear(q.waiting[:n])
 	q.waiting = q.waiting[n:]
 	q.stored += int64(n)
+	if q.options.Journal != nil {
+		_ = q.options.Journal.settle(n) // what is not noted is sent again, once more known to the server
+	}
 	q.tell()
 }
 
@@ -189,9 +209,12 @@ func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
 	if err != nil {
 		return fmt.Errorf("emit event: %w", err)
 	}
-	size := eventSize(event)
-	if size > maxEventBytes {
-		return fmt.Errorf("emit event: it has %d bytes, the limit is %d", size, maxEventBytes)
+	size, most := eventSize(event), maxEventBytes
+	if e.options.Recipients != nil {
+		most = maxSealableBytes
+	}
+	if size > most {
+		return fmt.Errorf("emit event: it has %d bytes, the limit is %d", size, most)
 	}
 	return e.queue.put(ctx, e.run, event, size)
 }
@@ -215,13 +238,8 @@ func (e *Executor) prepare(event wire.IncomingEvent) (wire.IncomingEvent, error)
 	if len(event.Payload) == 0 {
 		event.Payload = json.RawMessage("{}")
 	}
-	if len(e.options.Recipients) == 0 {
-		event.Payload = bytes.Clone(event.Payload) // the caller may use its bytes again
-		return event, nil
-	}
-	box, err := Seal(event.Payload, e.options.Recipients)
-	event.Payload = box
-	return event, err
+	event.Payload = bytes.Clone(event.Payload) // the caller may use its bytes again
+	return event, nil
 }
 
 func checkEvent(event wire.IncomingEvent) error {
@@ -274,6 +292,7 @@ func (e *Executor) send() {
 // than what was sent (SS-EVT-2). A batch that is too large for the server is cut.
 func (e *Executor) store(batch []wire.IncomingEvent) int {
 	var wait backoff
+	batch = e.seal(batch)
 	for len(batch) > 0 {
 		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch})
 		switch {
@@ -286,4 +305,36 @@ func (e *Executor) store(batch []wire.IncomingEvent) int {
 		}
 	}
 	return 0
+}
+
+// seal answers a copy of the batch, sealed for those who are to read it now; as it is when nothing is sealed, and none when the
+// run has ended.
+func (e *Executor) seal(batch []wire.IncomingEvent) []wire.IncomingEvent {
+	if e.options.Recipients == nil || len(batch) == 0 {
+		return batch
+	}
+	var wait backoff
+	for {
+		boxes, err := e.sealOnce(batch)
+		if err == nil {
+			return boxes
+		}
+		if e.refused("seal events", err) || !sleep(e.run, wait.next(retryAfter(err))) {
+			return nil
+		}
+	}
+}
+
+func (e *Executor) sealOnce(batch []wire.IncomingEvent) ([]wire.IncomingEvent, error) {
+	recipients, err := e.options.Recipients(e.run)
+	if err != nil {
+		return nil, fmt.Errorf("find recipients: %w", err)
+	}
+	boxes := slices.Clone(batch)
+	for i := range boxes {
+		if boxes[i].Payload, err = Seal(boxes[i].Payload, recipients); err != nil {
+			return nil, notSent("%w", err)
+		}
+	}
+	return boxes, nil
 }

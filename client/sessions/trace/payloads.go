@@ -213,6 +213,9 @@ const (
 	ControlRejected   ControlOutcome = "rejected"
 	ControlSuperseded ControlOutcome = "superseded"
 	ControlExpired    ControlOutcome = "expired"
+	// ControlQueued is not the end: the control waits, for an answer to BlockedByAskID when that is set. Another outcome or its
+	// turn_start follows.
+	ControlQueued ControlOutcome = "queued"
 )
 
 // ControlResult says what became of a control.
