@@ -62,7 +62,8 @@ type Log struct {
 
 // Push configures the services that wake devices.
 type Push struct {
-	FCM FCM
+	Pause time.Duration // at least, between two pushes to people of one session to one device
+	FCM   FCM
 }
 
 // FCM is Firebase Cloud Messaging (SS-DSP-3); an empty Project is off.

@@ -59,6 +59,10 @@ var table = []setting{
 		"Form of a line of the log.",
 	},
 	{
+		"push.pause", "10s", span(func(c *Config) *duration { return &c.Push.Pause }, "10ms", "1h"),
+		"Least time between two pushes to people of one session to one device; what comes sooner waits.",
+	},
+	{
 		"push.fcm.project", "", text(func(c *Config) *string { return &c.Push.FCM.Project }, "a project id, or empty"),
 		"Firebase project that wakes devices. Empty is off.",
 	},

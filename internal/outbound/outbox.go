@@ -30,6 +30,7 @@ type Outbox struct {
 	db     storage.DB
 	bus    signal.Bus
 	pusher Pusher // nil when push is not configured
+	pause  time.Duration
 	env    *env.Env
 	log    *slog.Logger
 
@@ -38,23 +39,24 @@ type Outbox struct {
 	ended  chan struct{}
 }
 
-// NewOutbox makes an outbox that sends by pusher; nil means that push is not configured.
-func NewOutbox(db storage.DB, bus signal.Bus, pusher Pusher, e *env.Env, log *slog.Logger) *Outbox {
-	return &Outbox{db: db, bus: bus, pusher: pusher, env: e, log: log, woken: make(chan struct{}, 1)}
+// NewOutbox makes an outbox that sends by pusher; nil means that push is not configured. Between two news of one
+// session to one device it lets pause pass.
+func NewOutbox(db storage.DB, bus signal.Bus, pusher Pusher, pause time.Duration, e *env.Env, log *slog.Logger) *Outbox {
+	return &Outbox{db: db, bus: bus, pusher: pusher, pause: pause, env: e, log: log, woken: make(chan struct{}, 1)}
 }
 
-// Enqueue writes a wake down in the transaction of its control and answers its id, for SendNow
-// after the commit.
+// Enqueue writes a dispatch down in the transaction of its control, which holds the session's lock, and answers
+// its id, for SendNow after the commit.
 func Enqueue(tx storage.Tx, e *env.Env, wake Wake) (id string, err error) {
-	id = e.NewID()
+	id, wake.Type = e.NewID(), wire.PushDispatch
 	err = tx.Exec(
-		`INSERT INTO push_outbox (id, session_id, control_id, device_id, mode, created_at, attempts, not_before)
-		 VALUES ($1, $2, $3, $4, $5, $6, 0, $7)`,
-		id, wake.SessionID, wake.ControlID, wake.DeviceID, string(wake.Mode), tx.Now(), tx.Now().Add(claimTerm))
+		`INSERT INTO push_outbox (id, session_id, type, device_id, control_id, mode, created_at, attempts, not_before, claimed)
+		 VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, TRUE)`,
+		id, wake.SessionID, string(wake.Type), wake.DeviceID, wake.ControlID, string(wake.Mode), tx.Now(), tx.Now().Add(claimTerm))
 	if err != nil {
 		return "", fmt.Errorf("enqueue wake: %w", err)
 	}
-	return id, nil
+	return id, keep(tx, wake.SessionID, [][]any{outcomeRow(id, wake, fate{state: wire.PushWaiting}, tx.Now())})
 }
 
 // SendNow makes the requester's one attempt on a wake that it enqueued and committed. It never
@@ -76,37 +78,6 @@ func (o *Outbox) SendNow(ctx context.Context, id string) Result {
 	return o.deliver(pushing, ctx, parcel)
 }
 
-// parcel is a claimed wake with what is needed to send it.
-type parcel struct {
-	Wake
-	id        string
-	attempts  int64 // with the one that is about to be made
-	createdAt time.Time
-	notBefore time.Time
-	token     string // empty when the device has none
-	moot      bool   // the control is applied, or gone with its session
-}
-
-const parcelQuery = `SELECT o.id, o.session_id, o.control_id, o.device_id, o.mode, o.attempts, o.created_at, o.not_before,
-       d.push_token, c.id IS NULL OR c.applied
-  FROM push_outbox o
-  LEFT JOIN devices d ON d.id = o.device_id
-  LEFT JOIN session_controls c ON c.session_id = o.session_id AND c.id = o.control_id `
-
-func scanParcel(row storage.Row) (parcel, error) {
-	var p parcel
-	var mode string
-	var token *string
-	err := row.Scan(&p.id, &p.SessionID, &p.ControlID, &p.DeviceID, &mode, &p.attempts, &p.createdAt, &p.notBefore,
-		&token, &p.moot)
-	p.Mode = wire.Mode(mode)
-	if token != nil {
-		p.token = *token
-	}
-	p.attempts++
-	return p, err
-}
-
 // first reads a wake for the attempt of the one who enqueued it; false when that claim has run out,
 // or nearly, so that the worker may have the wake by now.
 func (o *Outbox) first(ctx context.Context, id string) (parcel, bool, error) {
@@ -116,11 +87,13 @@ func (o *Outbox) first(ctx context.Context, id string) (parcel, bool, error) {
 	mine := false
 	err := o.db.Read(ctx, func(tx storage.Tx) error {
 		mine = false
-		return tx.Query(parcelQuery+`WHERE o.id = $1`, []any{id}, func(row storage.Row) (err error) {
-			found, err = scanParcel(row)
-			mine = found.attempts == 1 && found.notBefore.Sub(tx.Now()) > attemptTimeout
+		parcels, err := readParcels(tx, `WHERE o.id = $2`, id)
+		if err != nil || len(parcels) == 0 {
 			return err
-		})
+		}
+		found = parcels[0]
+		mine = found.attempts == 1 && found.notBefore.Sub(tx.Now()) > attemptTimeout
+		return nil
 	})
 	return found, mine, err
 }
@@ -154,35 +127,79 @@ func (o *Outbox) attempt(ctx context.Context, p parcel) Result {
 func (o *Outbox) settle(ctx context.Context, p parcel, result Result) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return o.db.Write(ctx, []storage.Key{{Lock: storage.LockDevices, ID: p.DeviceID}}, func(tx storage.Tx) error {
+	keys := []storage.Key{{Lock: storage.LockDevices, ID: p.DeviceID}, {Lock: storage.LockSessions, ID: p.SessionID}}
+	return o.db.Write(ctx, keys, func(tx storage.Tx) error {
 		next := after(p.attempts, tx.Now().Sub(p.createdAt), result)
 		if next.clearToken {
 			if err := identity.ClearPushToken(tx, p.DeviceID, p.token); err != nil {
 				return err
 			}
 		}
-		if next.forget {
-			return forget(tx, p)
+		if p.news() {
+			return o.settleNews(tx, p, result, next)
 		}
-		_, err := claim(tx, p, tx.Now().Add(o.env.Jitter(2*next.retryAfter)))
-		return err
+		return o.conclude(tx, p, result, next)
 	})
 }
 
-func forget(tx storage.Tx, p parcel) error {
-	err := tx.Exec(`DELETE FROM push_outbox WHERE id = $1 AND not_before = $2`, p.id, p.notBefore)
+// conclude notes an attempt, and forgets the wake or puts it off.
+func (o *Outbox) conclude(tx storage.Tx, p parcel, result Result, next step) error {
+	switch {
+	case result.Pushed:
+		return end(tx, p, fate{state: wire.PushSent}, p.attempts)
+	case next.forget:
+		return end(tx, p, fate{wire.PushFailed, result.Reason}, p.attempts)
+	}
+	moved, err := move(tx, p, tx.Now().Add(o.env.Jitter(2*next.retryAfter)), p.attempts, false)
+	if err != nil || !moved {
+		return err
+	}
+	return note(tx, fate{wire.PushWaiting, result.Reason}, p.attempts, p.id)
+}
+
+// settleNews is conclude for news. The pause begins when they arrived; news that did not may give way to newer ones.
+func (o *Outbox) settleNews(tx storage.Tx, p parcel, result Result, next step) error {
+	if result.Pushed {
+		if err := pause(tx, p.Wake, tx.Now().Add(o.pause)); err != nil {
+			return err
+		}
+		return o.conclude(tx, p, result, next)
+	}
+	if err := unpause(tx, p.Wake); err != nil {
+		return err
+	}
+	if next.forget {
+		return o.conclude(tx, p, result, next)
+	}
+	yield, err := yields(tx, p)
+	if err != nil {
+		return err
+	}
+	if yield {
+		return end(tx, p, skipped(wire.PushReplaced), p.attempts)
+	}
+	return o.conclude(tx, p, result, next)
+}
+
+// end takes a wake out of the outbox and notes what became of it, unless somebody else moved it.
+func end(tx storage.Tx, p parcel, f fate, attempts int64) error {
+	rows, err := tx.Changed(`DELETE FROM push_outbox WHERE id = $1 AND not_before = $2`, p.id, p.notBefore)
 	if err != nil {
 		return fmt.Errorf("forget wake: %w", err)
 	}
-	return nil
+	if rows == 0 {
+		return nil
+	}
+	return note(tx, f, attempts, p.id)
 }
 
-// claim moves a wake to until by compare-and-set, and answers false when somebody else moved it.
-func claim(tx storage.Tx, p parcel, until time.Time) (bool, error) {
-	rows, err := tx.Changed(`UPDATE push_outbox SET not_before = $3, attempts = $4 WHERE id = $1 AND not_before = $2`,
-		p.id, p.notBefore, until, p.attempts)
+// move puts a wake off until a moment by compare-and-set, and answers false when somebody else moved it. Claimed
+// says that the caller sends it meanwhile.
+func move(tx storage.Tx, p parcel, until time.Time, attempts int64, claimed bool) (bool, error) {
+	rows, err := tx.Changed(`UPDATE push_outbox SET not_before = $3, attempts = $4, claimed = $5 WHERE id = $1 AND not_before = $2`,
+		p.id, p.notBefore, until, attempts, claimed)
 	if err != nil {
-		return false, fmt.Errorf("claim wake: %w", err)
+		return false, fmt.Errorf("move wake: %w", err)
 	}
 	return rows == 1, nil
 }
@@ -260,14 +277,18 @@ func (o *Outbox) round(ctx context.Context) (more bool, err error) {
 	return len(due) == batchSize, nil
 }
 
+// ticket is a wake that is due, before anybody looked into it.
+type ticket struct{ id, sessionID string }
+
 // due reads, without claiming, what nobody has claimed; an idle outbox costs this one read.
-func (o *Outbox) due(ctx context.Context) ([]parcel, error) {
-	return storage.Read(ctx, o.db, func(tx storage.Tx) ([]parcel, error) {
-		var due []parcel
-		err := tx.Query(parcelQuery+`WHERE o.not_before <= $1 ORDER BY o.not_before, o.id LIMIT $2`,
+func (o *Outbox) due(ctx context.Context) ([]ticket, error) {
+	return storage.Read(ctx, o.db, func(tx storage.Tx) ([]ticket, error) {
+		var due []ticket
+		err := tx.Query(`SELECT id, session_id FROM push_outbox WHERE not_before <= $1 ORDER BY not_before, id LIMIT $2`,
 			[]any{tx.Now(), batchSize}, func(row storage.Row) error {
-				p, err := scanParcel(row)
-				due = append(due, p)
+				var t ticket
+				err := row.Scan(&t.id, &t.sessionID)
+				due = append(due, t)
 				return err
 			})
 		if err != nil {
@@ -277,28 +298,65 @@ func (o *Outbox) due(ctx context.Context) ([]parcel, error) {
 	})
 }
 
-// claimAll claims the due wakes that are still due and worth sending; those that are not worth it
-// leave the outbox.
-func (o *Outbox) claimAll(ctx context.Context, due []parcel) ([]parcel, error) {
-	return storage.Write(ctx, o.db, nil, func(tx storage.Tx) ([]parcel, error) {
+// claimAll claims the due wakes that are still due and worth sending; those that are not worth it leave the outbox,
+// and news that come too soon after others are put off. The sessions are locked, so that nobody loses access or is
+// told of something newer meanwhile.
+func (o *Outbox) claimAll(ctx context.Context, due []ticket) ([]parcel, error) {
+	ids := make([]string, len(due))
+	sessions := make([]string, len(due))
+	keys := make([]storage.Key, len(due))
+	for i, t := range due {
+		ids[i], sessions[i] = t.id, t.sessionID
+		keys[i] = storage.Key{Lock: storage.LockSessions, ID: t.sessionID}
+	}
+	return storage.Write(ctx, o.db, keys, func(tx storage.Tx) ([]parcel, error) {
+		parcels, err := readParcels(tx, `WHERE o.id = ANY($2) AND o.not_before <= $1 ORDER BY o.not_before, o.id`, ids)
+		if err != nil {
+			return nil, err
+		}
 		var claimed []parcel
-		for _, p := range due {
-			if p.moot || p.attempts > maxAttempts || tx.Now().Sub(p.createdAt) > maxAge {
-				if err := forget(tx, p); err != nil {
-					return nil, err
-				}
-				continue
+		paused := map[Wake]time.Time{} // by session and device
+		for _, p := range parcels {
+			target := Wake{SessionID: p.SessionID, DeviceID: p.DeviceID}
+			if ends, just := paused[target]; just {
+				p.pauseEnds = ends
 			}
-			until := tx.Now().Add(claimTerm)
-			won, err := claim(tx, p, until)
+			won, err := o.claim(tx, &p)
 			if err != nil {
 				return nil, err
 			}
 			if won {
-				p.notBefore = until
 				claimed = append(claimed, p)
 			}
+			if won && p.news() {
+				paused[target] = tx.Now().Add(o.pause)
+			}
 		}
-		return claimed, nil
+		if len(paused) == 0 {
+			return claimed, nil
+		}
+		return claimed, sweepPauses(tx, sessions)
 	})
+}
+
+// claim does with a wake what its verdict says, and answers whether it is to be sent.
+func (o *Outbox) claim(tx storage.Tx, p *parcel) (bool, error) {
+	v := p.judge(tx.Now())
+	switch {
+	case v.end != nil:
+		return false, end(tx, *p, *v.end, p.attempts-1)
+	case !v.until.IsZero():
+		_, err := move(tx, *p, v.until, p.attempts-1, false)
+		return false, err
+	}
+	until := tx.Now().Add(claimTerm)
+	won, err := move(tx, *p, until, p.attempts, true)
+	if err != nil || !won {
+		return false, err
+	}
+	p.notBefore = until
+	if !p.news() {
+		return true, nil
+	}
+	return true, pause(tx, p.Wake, tx.Now().Add(o.pause))
 }

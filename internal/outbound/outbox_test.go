@@ -30,8 +30,12 @@ type post struct {
 	fcm     *outbound.FCM
 	outbox  *outbound.Outbox
 	session string
+	user    string
 	device  string
 }
+
+// pause is between two news in these tests.
+const pause = time.Hour
 
 func newPost(t *testing.T, db storage.DB, token string) *post {
 	t.Helper()
@@ -41,7 +45,7 @@ func newPost(t *testing.T, db storage.DB, token string) *post {
 	people := identity.New(db, p.bus, testkit.Env())
 	ada, err := people.AddUser(t.Context(), "ada", nil)
 	require.NoError(t, err)
-	p.device = testkit.Env().RandomID()
+	p.user, p.device = ada.UserID, testkit.Env().RandomID()
 	require.NoError(t, people.Touch(t.Context(), identity.Principal{UserID: ada.UserID}, identity.Device{ID: p.device, PushToken: token}))
 	p.exec(t, `INSERT INTO sessions (id, owner_user_id, session_key, e2e, archived, created_at, last_event_at, last_seq,
 		lease_revision, control_revision, access_version) VALUES ($1, $2, $1, FALSE, FALSE, 1, 1, 0, 0, 0, 0)`, p.session, ada.UserID)
@@ -50,7 +54,7 @@ func newPost(t *testing.T, db storage.DB, token string) *post {
 
 // node is another outbox over the same database.
 func (p *post) node(pusher outbound.Pusher) *outbound.Outbox {
-	return outbound.NewOutbox(p.db, p.bus, pusher, testkit.Env(), slog.New(slog.DiscardHandler))
+	return outbound.NewOutbox(p.db, p.bus, pusher, pause, testkit.Env(), slog.New(slog.DiscardHandler))
 }
 
 func (p *post) exec(t *testing.T, query string, args ...any) {
@@ -67,7 +71,9 @@ func (p *post) dispatch(t *testing.T, control string, mode wire.Mode) (id string
 		if err != nil {
 			return "", err
 		}
-		return outbound.Enqueue(tx, testkit.Env(), outbound.Wake{SessionID: p.session, ControlID: control, DeviceID: p.device, Mode: mode})
+		return outbound.Enqueue(tx, testkit.Env(), outbound.Wake{
+			SessionID: p.session, ControlID: control, DeviceID: p.device, UserID: p.user, Mode: mode,
+		})
 	})
 	require.NoError(t, err)
 	return id

@@ -80,7 +80,7 @@ func openStorage(ctx context.Context, o Options, m *metrics) (storage.DB, error)
 func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificate *tls.Certificate) {
 	bus := newBus(s.db, o)
 	s.identity = identity.New(s.db, bus, o.Env)
-	outbox := outbound.NewOutbox(s.db, bus, m.pusher(pusher), o.Env, o.Log)
+	outbox := outbound.NewOutbox(s.db, bus, m.pusher(pusher), o.Config.Push.Pause, o.Env, o.Log)
 	hub := live.New(live.Options{
 		DB: s.db, Bus: bus, Env: o.Env, Log: o.Log, MaxAnnounced: o.Config.Presence.MaxAnnounced,
 		QueueFrames: o.Config.Stream.QueueFrames, PageSent: m.pageSent,

@@ -58,7 +58,10 @@ func (s *Service) Append(ctx context.Context, by Caller, ref string, batch Batch
 		for i := range fresh {
 			fresh[i].SenderDeviceID = by.DeviceID
 		}
-		return receipt, s.store(tx, sess, fresh, false)
+		if err := s.store(tx, sess, fresh, false); err != nil {
+			return wire.Receipt{}, err
+		}
+		return receipt, s.tell(tx, sess, fresh)
 	})
 }
 

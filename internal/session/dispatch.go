@@ -76,7 +76,7 @@ func (s *Service) queue(tx storage.Tx, by Caller, sess *record, control wire.Con
 	}
 	receipt := dispatchReceipt(control, false)
 	wakeID, err := outbound.Enqueue(tx, s.env, outbound.Wake{
-		SessionID: sess.ID, ControlID: control.ID, DeviceID: receipt.TargetDeviceID, Mode: receipt.Mode,
+		SessionID: sess.ID, ControlID: control.ID, DeviceID: receipt.TargetDeviceID, UserID: sess.OwnerUserID, Mode: receipt.Mode,
 	})
 	if err != nil {
 		return Dispatched{}, err

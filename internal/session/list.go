@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -106,6 +107,9 @@ func (s *Service) Detail(ctx context.Context, by Caller, ref string) (wire.Sessi
 			present[i].Remote = &remote
 		}
 		detail.Presence = present
+		if detail.Notify, err = notifyOf(tx, sess.ID, by.UserID); err != nil {
+			return detail, err
+		}
 		detail.Members, err = members(tx, by, sess)
 		return detail, err
 	})
@@ -155,11 +159,15 @@ func addDevices(tx storage.Tx, by Caller, list []wire.Member, place map[string]i
 		list[i].Devices = []wire.MemberDevice{}
 		ids = append(ids, list[i].UserID)
 	}
-	return tx.Query(`SELECT user_id, id, name, platform, last_seen_at FROM devices
+	return tx.Query(`SELECT user_id, id, name, platform, last_seen_at, capabilities FROM devices
 		WHERE user_id = ANY($1) AND deleted_at IS NULL ORDER BY last_seen_at DESC, id`, []any{ids}, func(row storage.Row) error {
-		var userID, platform string
+		var userID, platform, capabilities string
 		var device wire.MemberDevice
-		if err := row.Scan(&userID, &device.DeviceID, &device.Name, &platform, &device.LastSeenAt.Time); err != nil {
+		if err := row.Scan(&userID, &device.DeviceID, &device.Name, &platform, &device.LastSeenAt.Time, &capabilities); err != nil {
+			return err
+		}
+		var err error
+		if device.Recipient, err = identity.RecipientIn(capabilities); err != nil {
 			return err
 		}
 		device.Platform = wire.Platform(platform)

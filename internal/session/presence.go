@@ -24,6 +24,7 @@ type Connection struct {
 	UserID    string
 	Role      wire.Role
 	Driving   bool
+	Attention bool
 }
 
 // Present lists the devices that have a session open, one entry per device, first come first
@@ -31,14 +32,14 @@ type Connection struct {
 func Present(tx storage.Tx, sessionID string, lease Lease) ([]wire.Presence, error) {
 	present := []wire.Presence{}
 	place := map[string]int{}
-	err := tx.Query(`SELECT p.device_id, p.user_id, p.role, p.driving, p.seen_at, n.alive_until
+	err := tx.Query(`SELECT p.device_id, p.user_id, p.role, p.driving, p.attention, p.seen_at, n.alive_until
 		FROM session_presence p JOIN nodes n ON n.id = p.node_id
 		WHERE p.session_id = $1 AND n.alive_until > $2 ORDER BY p.seen_at, p.connection_id`,
 		[]any{sessionID, tx.Now()}, func(row storage.Row) error {
 			var one wire.Presence
 			var role string
 			var seen, alive time.Time
-			if err := row.Scan(&one.DeviceID, &one.UserID, &role, &one.Driving, &seen, &alive); err != nil {
+			if err := row.Scan(&one.DeviceID, &one.UserID, &role, &one.Driving, &one.Attention, &seen, &alive); err != nil {
 				return err
 			}
 			one.Role = wire.Role(role)
@@ -55,9 +56,10 @@ func Present(tx storage.Tx, sessionID string, lease Lease) ([]wire.Presence, err
 	return present, err
 }
 
-// merge joins two connections of one device: driving if any is, the highest role, seen last.
+// merge joins two connections of one device: driving and attention if any has it, the highest role, seen last.
 func merge(a, b wire.Presence) wire.Presence {
 	a.Driving = a.Driving || b.Driving
+	a.Attention = a.Attention || b.Attention
 	a.LastSeen = max(a.LastSeen, b.LastSeen)
 	if b.Role.Rank() > a.Role.Rank() {
 		a.Role = b.Role
@@ -68,10 +70,11 @@ func merge(a, b wire.Presence) wire.Presence {
 // Enter writes that a connection is open, or that it changed. Whoever calls it has seen in the same
 // transaction, under the device's lock, that the device is alive (Standings).
 func Enter(tx storage.Tx, c Connection) error {
-	return tx.Exec(`INSERT INTO session_presence (connection_id, node_id, session_id, device_id, user_id, role, driving, seen_at)
-		SELECT $1, $2, s.id, $4, $5, $6, $7, $8 FROM sessions s WHERE s.id = $3
-		ON CONFLICT (connection_id) DO UPDATE SET role = excluded.role, driving = excluded.driving, seen_at = excluded.seen_at`,
-		c.ID, c.NodeID, c.SessionID, c.DeviceID, c.UserID, c.Role, c.Driving, tx.Now())
+	return tx.Exec(`INSERT INTO session_presence (connection_id, node_id, session_id, device_id, user_id, role, driving, attention, seen_at)
+		SELECT $1, $2, s.id, $4, $5, $6, $7, $8, $9 FROM sessions s WHERE s.id = $3
+		ON CONFLICT (connection_id) DO UPDATE
+		   SET role = excluded.role, driving = excluded.driving, attention = excluded.attention, seen_at = excluded.seen_at`,
+		c.ID, c.NodeID, c.SessionID, c.DeviceID, c.UserID, c.Role, c.Driving, c.Attention, tx.Now())
 }
 
 // Leave writes that connections are closed.

@@ -131,6 +131,9 @@ func (a *API) routes() []Route {
 		{Method: "POST", Path: one + "/control/{cid}/applied", Device: DeviceRequired, handle: a.controlApplied},
 		{Method: "POST", Path: one + "/dispatch", Device: DeviceRequired, Body: true, handle: a.dispatch},
 
+		{Method: "GET", Path: one + "/pushes", handle: a.listPushes},
+		{Method: "PUT", Path: one + "/notify", Device: DeviceRequired, Body: true, handle: a.setNotify},
+
 		{Method: "POST", Path: one + "/lease", Device: DeviceRequired, Body: true, handle: a.claimLease},
 		{Method: "PUT", Path: one + "/lease", Device: DeviceRequired, handle: a.renewLease},
 		{Method: "DELETE", Path: one + "/lease", Device: DeviceRequired, handle: a.releaseLease},

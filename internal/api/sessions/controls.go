@@ -123,3 +123,18 @@ func (a *API) inbox(c *call) (reply, error) {
 	inbox, err := a.Sessions.AwaitInbox(c.Context(), patience, c.by, limit)
 	return ok(inbox), err
 }
+
+func (a *API) listPushes(c *call) (reply, error) {
+	pushes, err := a.Sessions.Pushes(c.Context(), c.by, c.PathValue("id"))
+	return ok(map[string]any{"pushes": pushes}), err
+}
+
+func (a *API) setNotify(c *call) (reply, error) {
+	c.form.require("notify", 0, wire.MaxText)
+	notify := choice(c.form, "notify", wire.NotifyAll, wire.NotifyAsks, wire.NotifyNone)
+	if err := c.form.err(); err != nil {
+		return reply{}, err
+	}
+	setting, err := a.Sessions.SetNotify(c.Context(), c.by, c.PathValue("id"), *notify)
+	return ok(setting), err
+}

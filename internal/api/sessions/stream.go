@@ -16,7 +16,8 @@ import (
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
-// stream answers a session as server-sent events (SS-STR-1).
+// stream answers a session as server-sent events (SS-STR-1). Nothing can be said on it later, so that a client
+// without a WebSocket says by ?attention=1 that a person looks at it.
 func (a *API) stream(c *call, w http.ResponseWriter) error {
 	id, err := a.Sessions.Find(c.Context(), c.by, c.PathValue("id"))
 	if err != nil {
@@ -27,7 +28,7 @@ func (a *API) stream(c *call, w http.ResponseWriter) error {
 		a.handshakeFailed(w, c.Request, err)
 		return nil
 	}
-	viewer := a.Hub.Open(c.by, id, c.cursor(), stream)
+	viewer := a.Hub.Open(c.by, id, c.cursor(), live.Stance{Attention: c.flag("attention")}, stream)
 	stream.Run(conn.Handler{Closed: func(code.Close) { viewer.Close() }})
 	return nil
 }
@@ -68,7 +69,7 @@ func (a *API) socket(c *call, w http.ResponseWriter) error {
 		return nil
 	}
 	// Nothing of the request is kept: it would cost an idle viewer more than everything else.
-	up := &upstream{api: a, by: c.by, sessionID: id, sink: stream, viewer: a.Hub.Open(c.by, id, c.cursor(), stream)}
+	up := &upstream{api: a, by: c.by, sessionID: id, sink: stream, viewer: a.Hub.Open(c.by, id, c.cursor(), live.Stance{}, stream)}
 	stream.Run(conn.Handler{Message: up.message, Closed: func(code.Close) { up.viewer.Close() }})
 	return nil
 }
@@ -174,15 +175,16 @@ func (u *upstream) handle(f *form) (any, error) {
 	}
 }
 
+// presence takes what the client says of the person before it; what it does not say stays as it is.
 func (u *upstream) presence(f *form) (any, error) {
-	driving := f.flag("driving")
-	if driving == nil && len(f.problems.fields) == 0 {
-		f.badf("driving", "is required")
+	driving, attention := f.flag("driving"), f.flag("attention")
+	if driving == nil && attention == nil && len(f.problems.fields) == 0 {
+		f.badf("driving", "or attention is required")
 	}
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	u.viewer.Driving(*driving)
+	u.viewer.Say(driving, attention)
 	return nil, nil //nolint:nilnil // the acknowledgement is all there is to say
 }
 

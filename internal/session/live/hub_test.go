@@ -42,7 +42,7 @@ func TestStreamsJoinABusySession(t *testing.T) {
 			})
 			streams := make([]*Stream, viewers)
 			for i := range streams {
-				streams[i] = r.hub.Open(r.by, r.id, int64(i), &sink{})
+				streams[i] = r.hub.Open(r.by, r.id, int64(i), Stance{}, &sink{})
 			}
 			eventually(t, "everybody is live", func() bool { return r.liveStreams(r.id) == viewers })
 			close(stop)
@@ -68,7 +68,7 @@ func TestAppliedControlsReachWhoJoins(t *testing.T) {
 			}
 			all, half := &sink{}, &sink{}
 			for cursor, to := range map[int64]*sink{0: all, controls / 2: half} {
-				stream := r.hub.Open(r.by, r.id, cursor, to)
+				stream := r.hub.Open(r.by, r.id, cursor, Stance{}, to)
 				t.Cleanup(stream.Close)
 			}
 			eventually(t, "both are live", func() bool { return r.liveStreams(r.id) == 2 })
@@ -88,7 +88,7 @@ func TestOneSlowFeedHoldsUpNobody(t *testing.T) {
 		r := newRig(t, testkit.New(t, testkit.SQLite))
 		other := r.execute(t)
 		viewer := &sink{}
-		slow, quick := r.hub.Open(r.by, r.id, 0, &sink{}), r.hub.Open(r.by, other, 0, viewer)
+		slow, quick := r.hub.Open(r.by, r.id, 0, Stance{}, &sink{}), r.hub.Open(r.by, other, 0, Stance{}, viewer)
 		eventually(t, "both are live", func() bool { return r.liveStreams(r.id) == 1 && r.liveStreams(other) == 1 })
 		busy := r.hub.feed(r.id)
 		busy.mu.Lock()
@@ -119,10 +119,10 @@ func TestPresenceOutlivesAnOutage(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		t.Run("SS-PRS-1 what changed while the database was away is written when it is back", func(t *testing.T) {
 			r := newRig(t, db)
-			stream := r.hub.Open(r.by, r.id, 0, &sink{})
+			stream := r.hub.Open(r.by, r.id, 0, Stance{}, &sink{})
 			eventually(t, "present", func() bool { return len(r.present(t)) == 1 })
 			r.db.down.Store(true)
-			stream.Driving(true)
+			stream.Say(new(true), nil)
 			eventually(t, "the attempt", func() bool {
 				r.hub.roster.mu.Lock()
 				defer r.hub.roster.mu.Unlock()
@@ -134,7 +134,7 @@ func TestPresenceOutlivesAnOutage(t *testing.T) {
 		})
 		t.Run("SS-PRS-1 a node that was taken for dead comes back with its connections", func(t *testing.T) {
 			r := newRigOn(t, db, "swept")
-			stream := r.hub.Open(r.by, r.id, 0, &sink{})
+			stream := r.hub.Open(r.by, r.id, 0, Stance{}, &sink{})
 			eventually(t, "present", func() bool { return len(r.present(t)) == 1 })
 			require.NoError(t, session.EndNode(t.Context(), r.db, r.hub.nodeID))
 			require.Empty(t, r.present(t))
@@ -144,7 +144,7 @@ func TestPresenceOutlivesAnOutage(t *testing.T) {
 		})
 		t.Run("SS-PRS-1 rows whose removal was lost are written anew", func(t *testing.T) {
 			r := newRigOn(t, db, "rebuilt")
-			stream := r.hub.Open(r.by, r.id, 0, &sink{})
+			stream := r.hub.Open(r.by, r.id, 0, Stance{}, &sink{})
 			eventually(t, "present", func() bool { return len(r.present(t)) == 1 })
 			require.NoError(t, r.db.Write(t.Context(), nil, func(tx storage.Tx) error {
 				return session.Enter(tx, session.Connection{
@@ -167,7 +167,7 @@ func TestExecutorIsShownAtOnce(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		t.Run("SS-PRS-1 a device that takes its expired lease again is the executor at once", func(t *testing.T) {
 			r := newRig(t, db)
-			stream := r.hub.Open(r.by, r.id, 0, &sink{})
+			stream := r.hub.Open(r.by, r.id, 0, Stance{}, &sink{})
 			f := r.hub.join(r.id)
 			defer r.hub.leave(f)
 			executor := func() bool {

@@ -18,8 +18,8 @@ type roster struct {
 	hub  *Hub
 	kick chan struct{}
 
-	mu      sync.Mutex       // guards all below
-	open    map[*Stream]bool // whether the device drives
+	mu      sync.Mutex // guards all below
+	open    map[*Stream]*seat
 	changed map[*Stream]bool // rows to write again
 	left    []departure      // rows to remove
 	rebuild bool             // too many to remove were lost: all rows of the node are written anew
@@ -27,8 +27,14 @@ type roster struct {
 
 type departure struct{ connection, session string }
 
+// seat is an open stream.
+type seat struct {
+	stance  Stance
+	entered bool // its row is written; before, enter writes what is said here
+}
+
 func newRoster(h *Hub) *roster {
-	return &roster{hub: h, kick: make(chan struct{}, 1), open: map[*Stream]bool{}, changed: map[*Stream]bool{}}
+	return &roster{hub: h, kick: make(chan struct{}, 1), open: map[*Stream]*seat{}, changed: map[*Stream]bool{}}
 }
 
 // entry is what a stream finds when it enters a session.
@@ -38,16 +44,31 @@ type entry struct {
 	exists   bool
 }
 
+// sit takes a seat for a stream that is about to enter.
+func (r *roster) sit(s *Stream, stance Stance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open[s] = &seat{stance: stance}
+}
+
+// stance answers what the stream's device said last.
+func (r *roster) stance(s *Stream) Stance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if taken := r.open[s]; taken != nil {
+		return taken.stance
+	}
+	return Stance{}
+}
+
 // enter writes the stream's row if its caller may see the session. The row and the standing are of
 // one transaction that locks the device, so that the device's deletion either sees the row or is
 // seen.
 func (r *roster) enter(s *Stream) (entry, error) {
-	r.mu.Lock()
-	r.open[s] = false
-	r.mu.Unlock()
 	// The write goes on when the client leaves: its row would otherwise come after its removal.
 	ctx := context.WithoutCancel(r.hub.ctx)
 	keys := []storage.Key{{Lock: storage.LockDevices, ID: s.caller.DeviceID}}
+	var written Stance
 	found, err := storage.Write(ctx, r.hub.DB, keys, func(tx storage.Tx) (entry, error) {
 		standings, state, exists, err := session.Standings(tx, s.feed.id, []session.Caller{s.caller})
 		if err != nil || !exists {
@@ -57,8 +78,13 @@ func (r *roster) enter(s *Stream) (entry, error) {
 		if !found.standing.Known || found.standing.Role == wire.RoleNone {
 			return found, nil
 		}
-		return found, session.Enter(tx, r.row(s, found.standing.Role, false))
+		written = r.stance(s)
+		return found, session.Enter(tx, r.row(s, found.standing.Role, written))
 	})
+	if err == nil && found.standing.Role != wire.RoleNone {
+		s.shown.Store(&found.standing.Role)
+		r.entered(s, written)
+	}
 	if s.closed.Load() {
 		r.leave(s) // the client left meanwhile
 	}
@@ -66,19 +92,44 @@ func (r *roster) enter(s *Stream) (entry, error) {
 	return found, err
 }
 
-func (r *roster) row(s *Stream, role wire.Role, driving bool) session.Connection {
-	return session.Connection{
-		ID: s.id, NodeID: r.hub.nodeID, SessionID: s.feed.id, DeviceID: s.caller.DeviceID,
-		UserID: s.caller.UserID, Role: role, Driving: driving,
+// entered notes that the stream's row is written. What its device said meanwhile is written again.
+func (r *roster) entered(s *Stream, written Stance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.open[s]
+	if taken == nil {
+		return
+	}
+	taken.entered = true
+	if taken.stance != written {
+		r.changed[s] = true
+		r.ask()
 	}
 }
 
-// drive notes whether the stream's device steers.
-func (r *roster) drive(s *Stream, driving bool) {
+func (r *roster) row(s *Stream, role wire.Role, stance Stance) session.Connection {
+	return session.Connection{
+		ID: s.id, NodeID: r.hub.nodeID, SessionID: s.feed.id, DeviceID: s.caller.DeviceID,
+		UserID: s.caller.UserID, Role: role, Driving: stance.Driving, Attention: stance.Attention,
+	}
+}
+
+// say notes what the stream's device says of its person; nil leaves a part as it is.
+func (r *roster) say(s *Stream, driving, attention *bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if before, open := r.open[s]; open && before != driving {
-		r.open[s] = driving
+	taken := r.open[s]
+	if taken == nil {
+		return
+	}
+	before := taken.stance
+	if driving != nil {
+		taken.stance.Driving = *driving
+	}
+	if attention != nil {
+		taken.stance.Attention = *attention
+	}
+	if taken.entered && taken.stance != before {
 		r.changed[s] = true
 		r.ask()
 	}
@@ -88,7 +139,7 @@ func (r *roster) drive(s *Stream, driving bool) {
 func (r *roster) rewrite(s *Stream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, open := r.open[s]; open {
+	if taken := r.open[s]; taken != nil && taken.entered {
 		r.changed[s] = true
 		r.ask()
 	}
@@ -257,8 +308,10 @@ func (r *roster) next() chore {
 	work := chore{rebuild: r.rebuild}
 	if r.rebuild {
 		r.rebuild, r.left = false, nil
-		for s := range r.open {
-			r.changed[s] = true
+		for s, taken := range r.open {
+			if taken.entered {
+				r.changed[s] = true
+			}
 		}
 	}
 	for s := range r.changed {
@@ -267,7 +320,7 @@ func (r *roster) next() chore {
 		}
 		delete(r.changed, s)
 		work.streams = append(work.streams, s)
-		work.rows = append(work.rows, r.row(s, s.role(), r.open[s]))
+		work.rows = append(work.rows, r.row(s, s.role(), r.open[s].stance))
 	}
 	n := min(len(r.left), writtenAtOnce)
 	work.left = r.left[:n:n]

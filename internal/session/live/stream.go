@@ -28,11 +28,18 @@ type Stream struct {
 	access session.Access // guarded by feed.mu
 }
 
+// Stance is what a device says of the person before it.
+type Stance struct {
+	Driving   bool // the person steers (SS-PRS-1)
+	Attention bool // the person looks at the session
+}
+
 // Open follows a session for a caller from a cursor: everything after it is sent to sink, then what
-// happens from now on. The caller must call Close when the connection ends; Open itself does not
-// block on the database.
-func (h *Hub) Open(by session.Caller, sessionID string, after int64, sink Sink) *Stream {
+// happens from now on. The stance holds until Say. The caller must call Close when the connection
+// ends; Open itself does not block on the database.
+func (h *Hub) Open(by session.Caller, sessionID string, after int64, stance Stance, sink Sink) *Stream {
 	s := &Stream{feed: h.join(sessionID), sink: sink, caller: by, id: h.Env.NewID(), seq: after}
+	h.roster.sit(s, stance)
 	h.done.Go(s.start)
 	return s
 }
@@ -49,8 +56,8 @@ func (s *Stream) Close() {
 	f.hub.leave(f)
 }
 
-// Driving says whether the person at the device steers now (SS-PRS-1).
-func (s *Stream) Driving(driving bool) { s.feed.hub.roster.drive(s, driving) }
+// Say changes the stance; nil leaves a part of it as it is.
+func (s *Stream) Say(driving, attention *bool) { s.feed.hub.roster.say(s, driving, attention) }
 
 // start enters the stream into the session's presence, brings it level, and makes it live.
 func (s *Stream) start() {
@@ -63,7 +70,6 @@ func (s *Stream) start() {
 		s.fail("enter the session's presence", err)
 		return
 	}
-	s.shown.Store(&entry.standing.Role)
 	if !s.feed.admitted(s, entry) {
 		return
 	}
