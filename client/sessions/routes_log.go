@@ -175,3 +175,12 @@ func (c *Client) Dispatch(ctx context.Context, ref string, dispatch wire.Dispatc
 	return fetchAt[wire.DispatchReceipt](ctx, c, call{method: http.MethodPost, body: dispatch, repeat: true},
 		"/v1/sessions/", ref, "/dispatch")
 }
+
+// Pushes answers the pushes of a session and what became of them, newest first, at most wire.MaxPushes; editor and up.
+// It is an extension of cairn: another server answers not_found.
+func (c *Client) Pushes(ctx context.Context, ref string) ([]wire.Push, error) {
+	listed, err := fetchAt[struct {
+		Pushes []wire.Push `json:"pushes"`
+	}](ctx, c, call{method: http.MethodGet, repeat: true}, "/v1/sessions/", ref, "/pushes")
+	return listed.Pushes, err
+}

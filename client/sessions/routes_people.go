@@ -47,6 +47,14 @@ func (c *Client) DeleteDevice(ctx context.Context, deviceID string) (Deleted, er
 	return fetchAt[Deleted](ctx, c, call{method: http.MethodDelete}, "/v1/devices/", deviceID)
 }
 
+// SetNotify chooses what the caller is pushed about in a session, on every device; viewer and up. It is an extension
+// of cairn.
+func (c *Client) SetNotify(ctx context.Context, ref string, notify wire.Notify) (wire.NotifySetting, error) {
+	return fetchAt[wire.NotifySetting](ctx, c, call{
+		method: http.MethodPut, body: map[string]wire.Notify{"notify": notify}, repeat: true,
+	}, "/v1/sessions/", ref, "/notify")
+}
+
 // NewShare gives a role on a session (SS-SHR-1).
 type NewShare struct {
 	PrincipalType wire.PrincipalType `json:"principal_type"`

@@ -66,6 +66,16 @@ func TestRoutes(t *testing.T) {
 			call: func(ctx context.Context, c *sessions.Client) (any, error) {
 				return c.PatchSession(ctx, "s", sessions.SessionPatch{Title: new("t")})
 			}},
+		{want: "GET /v1/sessions/s/pushes", answer: `{"pushes":[{"id":"p","type":"ask","seq":4,"state":"skipped","reason":"attention"}]}`,
+			call: func(ctx context.Context, c *sessions.Client) (any, error) { return c.Pushes(ctx, "s") },
+			check: func(t *testing.T, got any) {
+				require.Equal(t, []wire.Push{{ID: "p", Type: wire.PushAsk, Seq: new(int64(4)), State: wire.PushSkipped, Reason: wire.PushAttention}}, got)
+			}},
+		{want: "PUT /v1/sessions/s/notify", body: `{"notify":"asks"}`, answer: `{"session_id":"s","notify":"asks"}`,
+			call: func(ctx context.Context, c *sessions.Client) (any, error) {
+				return c.SetNotify(ctx, "s", wire.NotifyAsks)
+			},
+			check: func(t *testing.T, got any) { require.Equal(t, wire.NotifySetting{SessionID: "s", Notify: "asks"}, got) }},
 		{want: "DELETE /v1/sessions/s", answer: `{"deleted":true,"id":"s"}`,
 			call:  func(ctx context.Context, c *sessions.Client) (any, error) { return c.DeleteSession(ctx, "s") },
 			check: func(t *testing.T, got any) { require.Equal(t, sessions.Deleted{Deleted: true, ID: "s"}, got) }},

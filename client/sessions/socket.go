@@ -84,30 +84,49 @@ func dialRefusal(response *http.Response, err error) error {
 	return refusal(response, body)
 }
 
-// attach makes s the way up, and tells the server whether this device drives.
+// stance is what this device says of the person before it.
+type stance struct{ driving, attention bool }
+
+// attach makes s the way up, and tells the server the stance, if there is something to tell.
 func (v *Viewer) attach(s *socket) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.socket = s
-	if v.driving {
-		_ = s.sendDriving(true) // a failed write ends the connection, and the next one says it again
+	if v.stance != (stance{}) {
+		_ = s.say(v.stance) // a failed write ends the connection, and the next one says it again
 	}
 }
 
 // SetDriving says whether a person on this device has the session in hand. It is presence, which only
 // a WebSocket carries up: over SSE it has no effect. It is said again on every new connection.
-func (v *Viewer) SetDriving(driving bool) {
+func (v *Viewer) SetDriving(driving bool) { v.change(func(s *stance) { s.driving = driving }) }
+
+// SetAttention says whether a person looks at the session on this device: while somebody does, none of that person's
+// devices is pushed to about it, so an idle or hidden client says false. It is said again on every new
+// connection. SSE carries nothing up: there it counts from the next connection on. It is an extension of
+// cairn, which other servers ignore.
+func (v *Viewer) SetAttention(attention bool) { v.change(func(s *stance) { s.attention = attention }) }
+
+func (v *Viewer) change(set func(*stance)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	changed := v.driving != driving
-	v.driving = driving
-	if changed && v.socket != nil {
-		_ = v.socket.sendDriving(driving) // as in attach
+	before := v.stance
+	set(&v.stance)
+	if v.stance != before && v.socket != nil {
+		_ = v.socket.say(v.stance) // as in attach
 	}
 }
 
-func (s *socket) sendDriving(driving bool) error {
-	return s.write(map[string]any{"t": wire.FramePresence, "driving": driving})
+// attentive answers what SetAttention said last.
+func (v *Viewer) attentive() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stance.attention
+}
+
+// say always tells both: the protocol wants driving in every presence message.
+func (s *socket) say(is stance) error {
+	return s.write(map[string]any{"t": wire.FramePresence, "driving": is.driving, "attention": is.attention})
 }
 
 func (s *socket) write(message any) error {

@@ -16,6 +16,9 @@ import (
 // openStream opens the SSE stream (SS-STR-1).
 func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, after int64) (source, error) {
 	target := v.client.base + at + "?after=" + strconv.FormatInt(after, 10)
+	if v.attentive() {
+		target += "&attention=1" // nothing can be said on the stream itself
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, notSent("build request GET %s: %w", at, err)

@@ -98,9 +98,9 @@ type Viewer struct {
 	last    atomic.Int64
 	stats   struct{ connects, duplicates, holes, resets atomic.Int64 }
 
-	mu      sync.Mutex // guards what follows
-	driving bool
-	socket  *socket // the open WebSocket, or nil
+	mu     sync.Mutex // guards what follows
+	stance stance
+	socket *socket // the open WebSocket, or nil
 }
 
 // View answers a Viewer of a session. It makes no request before Run or Frames.

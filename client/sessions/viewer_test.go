@@ -28,6 +28,7 @@ import (
 type link struct {
 	number int // from 1
 	after  int64
+	query  string
 	send   func(name, fields string) // fields: JSON without braces
 	socket *websocket.Conn           // nil over SSE
 	ctx    context.Context           //nolint:containedctx // the connection's
@@ -46,7 +47,7 @@ func scripted(t *testing.T, status func(number int) int, play func(link)) *sessi
 			return
 		}
 		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
-		at := link{number: number, after: after}
+		at := link{number: number, after: after, query: r.URL.RawQuery}
 		if strings.HasSuffix(r.URL.Path, "/ws") {
 			playSocket(w, r, at, play)
 			return
@@ -463,6 +464,56 @@ func TestViewerUp(t *testing.T) {
 		go func() { ended <- viewer.Run(ctx, func(sessions.Frame) error { return nil }) }()
 		require.Equal(t, `1 "presence" true`, <-said)
 		require.Equal(t, `2 "presence" true`, <-said)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+func TestViewerAttention(t *testing.T) {
+	t.Parallel()
+	t.Run("SS-STR-5 attention is said beside driving, when it changes and on a new connection", func(t *testing.T) {
+		t.Parallel()
+		said := make(chan string, 10)
+		client := scripted(t, nil, func(at link) {
+			for range 2 {
+				if _, data, err := at.socket.Read(at.ctx); err == nil {
+					said <- fmt.Sprintf("%d %s %s", at.number, member(data, "driving"), member(data, "attention"))
+				}
+			}
+		})
+		viewer := client.View("s", sessions.ViewOptions{Transport: sessions.WebSocket})
+		viewer.SetAttention(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- viewer.Run(ctx, func(sessions.Frame) error { return nil }) }()
+		require.Equal(t, "1 false true", <-said)
+		viewer.SetAttention(true) // nothing changed
+		viewer.SetDriving(true)
+		require.Equal(t, "1 true true", <-said)
+		require.Equal(t, "2 true true", <-said)
+		viewer.SetAttention(false)
+		require.Equal(t, "2 true false", <-said)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+	t.Run("SS-STR-1 attention over SSE is asked for at the next connection", func(t *testing.T) {
+		t.Parallel()
+		asked := make(chan string, 10)
+		client := scripted(t, nil, func(at link) { asked <- at.query })
+		viewer := client.View("s", sessions.ViewOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- viewer.Run(ctx, func(frame sessions.Frame) error {
+				if at, is := frame.(sessions.ConnectionFrame); is && at.State == sessions.Connected {
+					viewer.SetAttention(viewer.Stats().Connects == 1)
+				}
+				return nil
+			})
+		}()
+		require.Equal(t, "after=0", <-asked)
+		require.Equal(t, "after=0&attention=1", <-asked)
+		require.Equal(t, "after=0", <-asked)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
