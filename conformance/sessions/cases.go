@@ -11,6 +11,6 @@ func cases() []testCase {
 		dispatchCases(), leaseCases(), leaseTermCases(), deviceCases(),
 		shareCases(), orgCases(), auditCases(),
 		streamCases(), replayCases(), socketCases(), browserCases(), slowConsumerCases(),
-		presenceCases(), sealedCases(),
+		presenceCases(), pushCases(), sealedCases(),
 	)
 }

@@ -154,6 +154,8 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 	}{
 		"exact fields":    {false, func(t *trial) { requireFields(t, []byte(`{"a":1,"b":null}`), "x", "b", "a") }},
 		"a missing field": {true, func(t *trial) { requireFields(t, []byte(`{"a":1}`), "x", "b", "a") }},
+		"a field of ours": {false, func(t *trial) { requireFields(t, []byte(`{"a":1,"b":2}`), "x", "a", "b?") }},
+		"none of ours":    {false, func(t *trial) { requireFields(t, []byte(`{"a":1}`), "x", "a", "b?") }},
 		"an extra field":  {true, func(t *trial) { requireFields(t, []byte(`{"a":1,"b":2}`), "x", "a") }},
 		"a good error":    {false, func(t *trial) { answerOf(t, 404, good).refused(code.NotFound) }},
 		"another status":  {true, func(t *trial) { answerOf(t, 403, good).refused(code.NotFound) }},

@@ -145,6 +145,10 @@ func rows() map[string]row {
 		"POST " + one + "/control/{cid}/applied": {fine: 200, as: holder, missing: []string{"id", "cid"}, roles: from(wire.RoleViewer, held).but(verdicts{holder: "200"})},
 		"POST " + one + "/dispatch":              dispatchRow(),
 
+		"GET " + one + "/pushes": {fine: 200, roles: from(wire.RoleEditor, "200"), missing: id},
+		"PUT " + one + "/notify": {fine: 200, body: `{"notify":"asks"}`, roles: from(wire.RoleViewer, "200"), missing: id,
+			wrong: []string{`notify={}`, `notify={"notify":null}`, `notify={"notify":"some"}`, `notify={"notify":["all"]}`, `notify={"notify":""}`}},
+
 		"POST " + one + "/lease": {fine: 200, body: `{}`, roles: from(wire.RoleOwner, "200").but(verdicts{coowner: forbidden, holder: "200"}), missing: id,
 			wrong: []string{`device_id={"device_id":"x"}`, `force={"force":"yes"}`}},
 		"PUT " + one + "/lease":    {fine: 200, as: holder, roles: from(wire.RoleOwner, held).but(verdicts{holder: "200"}), missing: id},
