@@ -1,0 +1,373 @@
+package attach
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cairnsync/cairn/client/sessions/trace"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+func fraction(done, total int) string { return strconv.Itoa(done) + "/" + strconv.Itoa(total) }
+
+// statusRows answers what the session is and how it stands.
+func (m *model) statusRows() []row {
+	title := oneLine(short(m.title2, 300))
+	if m.title != "" {
+		title = oneLine(short(m.title, 300))
+	}
+	link, in := m.linkText()
+	right := link
+	if m.e2e {
+		right = "sealed · " + right
+	}
+	if m.height < tallHeight {
+		right = fit(m.driverText()+" · "+m.runText(), max(0, m.width*2/3-columns(right)-3)) + " · " + right
+	}
+	right = fit(right, m.width-2)
+	room := max(0, m.width-columns(right)-1)
+	first := row{{bold, pad(" "+title, room)}, {plain, " "}, {in, right}}
+	if m.height < tallHeight {
+		return []row{first}
+	}
+	return []row{first, m.standRow(), rowOf(faint, strings.Repeat("─", m.width))}
+}
+
+func (m *model) linkText() (string, style) {
+	switch m.conn {
+	case online:
+		return "● live", green
+	case offline:
+		return "○ offline, trying again", red
+	case ended:
+		return "✗ ended", red
+	default:
+		return "○ connecting", yellow
+	}
+}
+
+func (m *model) driverText() string {
+	switch {
+	case m.starting:
+		return "this device starts an agent"
+	case m.holder == "":
+		return "no executor"
+	default:
+		return m.name(m.holder) + " drives"
+	}
+}
+
+func (m *model) runText() string {
+	t := m.live.turn
+	switch {
+	case t.open && t.paused:
+		return "paused"
+	case t.open && len(m.live.asks) > 0:
+		return "asks"
+	case t.open && m.holder == "":
+		return "interrupted"
+	case t.open && t.step > 0:
+		return "runs, step " + strconv.Itoa(t.step)
+	case t.open:
+		return "runs"
+	case t.status != "":
+		return "idle, last turn " + oneLine(short(string(t.status), 40))
+	default:
+		return "idle"
+	}
+}
+
+// standRow says who drives, how it runs, who is here and what it cost, as much of it as there is room for.
+func (m *model) standRow() row {
+	parts := []span{{plain, " " + m.driverText()}, {cyan, m.runText()}, {green, m.hereText()}}
+	if usage := usageText(m.live.usage, m.live.used); usage != "" {
+		parts = append(parts, span{faint, usage})
+	}
+	if m.live.turn.model != "" {
+		parts = append(parts, span{faint, m.live.turn.model})
+	}
+	var shown row
+	left := m.width
+	for _, part := range parts {
+		separator := ""
+		if len(shown) > 0 {
+			separator = " · "
+		}
+		if part.text == "" {
+			continue
+		}
+		if columns(separator+part.text) > left {
+			part.text = fit(part.text, left-columns(separator))
+			if columns(part.text) < 6 {
+				break
+			}
+		}
+		shown = append(shown, span{faint, separator}, part)
+		left -= columns(separator + part.text)
+	}
+	return shown
+}
+
+// here answers who is here, those who look at it first.
+func (m *model) here() []wire.Presence {
+	return slices.SortedFunc(maps.Values(m.presence), func(a, b wire.Presence) int {
+		return cmp.Or(boolInt(b.Attention)-boolInt(a.Attention), strings.Compare(m.name(a.DeviceID), m.name(b.DeviceID)), strings.Compare(a.DeviceID, b.DeviceID))
+	})
+}
+
+func (m *model) hereText() string {
+	const most = 6
+	var names []string
+	for i, p := range m.here() {
+		if i == most {
+			names = append(names, fmt.Sprintf("+%d", len(m.presence)-most))
+			break
+		}
+		mark := "○"
+		if p.Attention {
+			mark = "◉"
+		}
+		names = append(names, mark+" "+short(m.name(p.DeviceID), 24))
+	}
+	return strings.Join(names, " ")
+}
+
+const microsPerDollar = 1e6
+
+func usageText(u trace.Usage, used bool) string {
+	if !used {
+		return ""
+	}
+	text := count(u.PromptTokens) + " in " + count(u.CompletionTokens) + " out"
+	if u.CostMicroUSD != nil {
+		text += fmt.Sprintf(" $%.3f", float64(*u.CostMicroUSD)/microsPerDollar)
+	}
+	return text
+}
+
+func count(tokens int64) string {
+	if tokens < 1000 {
+		return strconv.FormatInt(tokens, 10)
+	}
+	return fmt.Sprintf("%.1fk", float64(tokens)/1000)
+}
+
+// askRows lists what waits for an answer in at most most rows: the selected ask in full, the others in a row each.
+func (m *model) askRows(most int) []row {
+	asks := m.live.asks
+	if len(asks) == 0 || most <= 0 {
+		return nil
+	}
+	chosen := max(0, slices.IndexFunc(asks, func(a trace.Ask) bool { return a.AskID == m.ask }))
+	full := m.fullAsk(asks[chosen], chosen, max(2, most-min(len(asks)-1, most/2)))
+	others := max(0, most-len(full))
+	var before, after []row
+	for i, ask := range asks {
+		if i == chosen {
+			continue
+		}
+		if others--; others < 0 {
+			break
+		}
+		if others == 0 && len(asks)-1 > most-len(full) {
+			after = append(after, rowOf(yellow, fit(fmt.Sprintf("  … %d asks in all, tab moves between them", len(asks)), m.width)))
+			break
+		}
+		line := row{{yellow, fmt.Sprintf("? #%d ", i+1)}, {plain, askLine(ask) + m.repliedText(ask)}}
+		if i < chosen {
+			before = append(before, line)
+		} else {
+			after = append(after, line)
+		}
+	}
+	return append(append(before, full...), after...)
+}
+
+func askLine(ask trace.Ask) string {
+	title := oneLine(short(ask.Title, 300))
+	if title == "" {
+		title = oneLine(short(ask.Text, 300))
+	}
+	return title
+}
+
+func (m *model) repliedText(ask trace.Ask) string {
+	if w := m.wishFor(ask.AskID); w != nil {
+		return " (answered, not settled yet)"
+	}
+	return ""
+}
+
+func (m *model) fullAsk(ask trace.Ask, place, most int) []row {
+	head := fmt.Sprintf("? #%d ", place+1)
+	rows := []row{{{invert, head}, {yellow, fit(askLine(ask)+m.repliedText(ask), m.width-columns(head))}}}
+	keys := m.askKeys(ask, max(1, min(3, most-1)))
+	for i, line := range wrap(manyLines(short(ask.Text, 2000)), m.width-2) {
+		if ask.Text == "" || ask.Title == "" || i >= most-1-len(keys) {
+			break
+		}
+		rows = append(rows, rowOf(plain, "  "+line))
+	}
+	return append(rows, keys...)
+}
+
+// askKeys says which keys answer an ask, in at most most rows.
+func (m *model) askKeys(ask trace.Ask, most int) []row {
+	if why := m.readOnly(); why != "" || m.wishFor(ask.AskID) != nil {
+		return nil
+	}
+	if !m.armed[ask.AskID] {
+		return []row{rowOf(faint, "  …")}
+	}
+	var keys []string
+	for _, kind := range []struct {
+		key  string
+		kind wire.ControlKind
+	}{{"y", wire.ControlApprove}, {"n", wire.ControlDeny}} {
+		if _, err := trace.Resolve(ask, wire.Control{Kind: kind.kind}); err == nil {
+			keys = append(keys, "["+kind.key+"] "+string(kind.kind))
+		}
+	}
+	for i, option := range ask.Options[:min(len(ask.Options), 9)] {
+		keys = append(keys, fmt.Sprintf("[%d] %s", i+1, oneLine(short(option.Label, 100))))
+	}
+	if len(keys) == 0 {
+		keys = []string{"/answer TEXT"}
+	}
+	if !m.editor.empty() {
+		keys = append([]string{"(empty the prompt first)"}, keys...)
+	}
+	var rows []row
+	line := " "
+	for _, key := range keys {
+		if columns(line)+1+columns(key) > m.width && line != " " {
+			rows, line = append(rows, rowOf(cyan, line)), " "
+		}
+		line += " " + key
+	}
+	rows = append(rows, rowOf(cyan, line))
+	if len(rows) > most {
+		rows = rows[:most]
+		last := rows[most-1][0].text
+		rows[most-1] = rowOf(cyan, fit(last, m.width-2)+" …")
+	}
+	return rows
+}
+
+// overlay is a text that stands in place of the transcript until a key closes it.
+type overlay struct {
+	title string
+	lines []string // fit to print
+	top   int
+}
+
+// drawOverlay answers the screen with the overlay.
+func (m *model) drawOverlay(head []row) picture {
+	var rows []row
+	for _, line := range m.overlay.lines {
+		for _, wrapped := range wrap(line, m.width-2) {
+			rows = append(rows, rowOf(plain, " "+wrapped))
+		}
+	}
+	height := max(1, m.height-len(head)-1)
+	m.bodyHeight = height
+	m.overlay.top = max(0, min(m.overlay.top, len(rows)-height))
+	rows = rows[m.overlay.top:min(len(rows), m.overlay.top+height)]
+	for len(rows) < height {
+		rows = append(rows, nil)
+	}
+	p := picture{rows: append(append(head, rows...), m.ruleRow(cyan, m.overlay.title+" · esc closes"))}
+	return m.trim(p)
+}
+
+// overlayKey scrolls the overlay or closes it; other keys close it and do what they do.
+func (m *model) overlayKey(name string) bool {
+	page := max(1, m.bodyHeight-1)
+	switch name {
+	case "up":
+		m.scroll(-1)
+	case "down":
+		m.scroll(1)
+	case "pgup":
+		m.scroll(-page)
+	case "pgdown", "space":
+		m.scroll(page)
+	case "home":
+		m.overlay.top = 0
+	case "end":
+		m.overlay.top = 1 << 20
+	case "esc", "enter", "q":
+		m.overlay = nil
+	case "ctrl+l":
+		m.do(redrawEffect{})
+	default:
+		m.overlay = nil
+		return false
+	}
+	return true
+}
+
+// who lists who is here and which devices there are.
+func (m *model) who() *overlay {
+	o := &overlay{title: "who is here"}
+	o.lines = append(o.lines, m.driverText()+"; "+m.runText(), "", "Here now (◉ looks at it)")
+	for _, p := range m.here() {
+		mark := "○"
+		if p.Attention {
+			mark = "◉"
+		}
+		line := fmt.Sprintf("%s %s, %s", mark, m.name(p.DeviceID), p.Role)
+		if p.DeviceID == m.holder {
+			line += ", drives"
+		}
+		o.lines = append(o.lines, oneLine(line))
+	}
+	for _, member := range m.members[:min(len(m.members), maxPresence)] {
+		who := "member " + member.UserID
+		if member.UserID == m.setup.detail.OwnerUserID {
+			who = "owner, whose devices /dispatch starts a turn on"
+		}
+		o.lines = append(o.lines, "", fmt.Sprintf("%s (%s)", oneLine(who), member.Role))
+		for _, d := range member.Devices {
+			o.lines = append(o.lines, oneLine(fmt.Sprintf("  %s · %s · %s · seen %s", m.name(d.DeviceID), d.Platform, d.DeviceID,
+				d.LastSeenAt.In(m.zone).Format("2006-01-02 15:04"))))
+		}
+	}
+	return o
+}
+
+// help explains keys and commands.
+func help() *overlay {
+	o := &overlay{title: "keys and commands"}
+	o.lines = strings.Split(strings.TrimSpace(helpText), "\n")
+	o.lines = append(o.lines, "", "Commands")
+	for _, s := range slashes() {
+		o.lines = append(o.lines, fmt.Sprintf("  %-22s %s", "/"+s.name+" "+s.args, s.help))
+	}
+	return o
+}
+
+const helpText = `
+Prompt
+  enter                  sends, or steers while a turn runs; the line above says which
+  alt+enter, ctrl+j      a new line
+  up, down               what was sent before
+Asks, while the prompt is empty
+  y, n                   approve, deny the selected ask
+  1 … 9                  pick one of its options
+  tab, shift+tab         select another ask
+Transcript
+  page up, page down     scroll; also shift+up, shift+down, the wheel
+  home, end              the oldest part that is held, the newest
+  ctrl+o                 open or fold the selected tool call, or the newest
+  ctrl+t                 open or fold all of them, and thoughts
+  ctrl+up, ctrl+down     select a tool call (also ctrl+g, ctrl+r)
+  esc                    select none
+Other
+  ctrl+l                 draw the screen again
+  ctrl+c twice           leave; the session goes on
+`
