@@ -23,13 +23,16 @@ func newTail(a *app) *cobra.Command {
 		follow bool
 		lines  int64
 		after  int64
+		all    bool
 	)
 	cmd := &cobra.Command{Use: "tail SESSION", Short: "Print a session's events, and follow it with -f", Args: fits}
 	cmd.Long = `Print the last events of a session, one a line, and with -f go on as they come, across lost connections,
-without a gap. With --json each line is one frame as the server streams it, its name in "t".`
+without a gap. With --json each line is one frame as the server streams it, its name in "t".
+Records that an import kept as they came are left out, but for --all and --json.`
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().Int64VarP(&lines, "lines", "n", tailLines, "begin with the last `N` events")
 	cmd.Flags().Int64Var(&after, "after", 0, "begin after event `SEQ` instead")
+	cmd.Flags().BoolVar(&all, "all", false, "also records that an import kept as they came")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if lines < 0 || after < 0 {
@@ -44,17 +47,17 @@ without a gap. With --json each line is one frame as the server streams it, its 
 				start = max(0, page.LastSeq-lines)
 			}
 			if follow {
-				return a.follow(ctx, c, args[0], start)
+				return a.follow(ctx, c, args[0], start, all)
 			}
-			return a.print(ctx, c, args[0], start)
+			return a.print(ctx, c, args[0], start, all)
 		})(cmd, args)
 	}
 	return cmd
 }
 
 // print prints the log from after to its end.
-func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64) error {
-	write := a.frameWriter(newNameBook(ctx, c, ref, a.json))
+func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64, all bool) error {
+	write := a.frameWriter(newNameBook(ctx, c, ref, a.json), all)
 	for event, err := range c.AllEvents(ctx, ref, after) {
 		if err != nil {
 			return err
@@ -67,24 +70,25 @@ func (a *app) print(ctx context.Context, c *client.Client, ref string, after int
 }
 
 // follow prints the log from after and what comes, until it is interrupted, which is no failure.
-func (a *app) follow(ctx context.Context, c *client.Client, ref string, after int64) error {
+func (a *app) follow(ctx context.Context, c *client.Client, ref string, after int64, all bool) error {
 	if _, err := c.GetSession(ctx, ref); err != nil {
 		return err // the viewer would try again, forever, what is refused or not there from the start
 	}
-	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(newNameBook(ctx, c, ref, a.json)))
+	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(newNameBook(ctx, c, ref, a.json), all))
 	if ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// frameWriter answers what prints one frame, for people, who know devices by names, or as JSON.
-func (a *app) frameWriter(names *nameBook) func(client.Frame) error {
+// frameWriter answers what prints one frame, for people, who know devices by names, or as JSON. all is also what an
+// import kept as it came.
+func (a *app) frameWriter(names *nameBook, all bool) func(client.Frame) error {
 	if a.json {
 		return a.writeFrame
 	}
 	printer := render.Renderer{
-		Color: a.colour(), Location: time.Local, Names: names.known, Lines: a.terminal, //nolint:gosmopolitan // people read it where they are
+		Color: a.colour(), Location: time.Local, Names: names.known, Lines: a.terminal, Kept: all, //nolint:gosmopolitan // people read it where they are
 	}
 	lease := ""
 	return func(frame client.Frame) error {

@@ -3,7 +3,8 @@
 // Contract. A Renderer is a pure function from an event or a frame to its line (with Lines, lines); it keeps nothing
 // between calls. Every text that came from elsewhere is made fit to print first (Clean): no event, whatever it
 // carries, can move the cursor, change colours, reorder a line or begin a new one. Unknown kinds are shown
-// plainly, sealed payloads as sealed, and payloads that do not fit their kind as they came (SS-TRC-1).
+// plainly (records that an import kept only if asked to), sealed payloads as sealed, and payloads that do not fit
+// their kind as they came (SS-TRC-1).
 //
 // Blocking and concurrency. Nothing blocks; a Renderer may be used by several goroutines.
 package render
@@ -33,6 +34,8 @@ type Renderer struct {
 	Names map[string]string
 	// Lines keeps the line ends of what people and agents say, for terminals; later lines are indented by Indent.
 	Lines bool
+	// Kept also shows records that an import kept as they came, because the vocabulary has no word for them.
+	Kept bool
 }
 
 // Indent is where the text of a line begins, in columns, when its label is not longer than most.
@@ -62,8 +65,14 @@ type row struct {
 	most  int  // characters of text; 0 is longestData
 }
 
-// Event answers the line of an event.
+// keptKind begins the kinds of records that an import kept as they came.
+const keptKind = "import:"
+
+// Event answers the line of an event, or "" for one that is left out (Kept).
 func (r Renderer) Event(event wire.Event) string {
+	if !r.Kept && strings.HasPrefix(event.Kind, keptKind) {
+		return ""
+	}
 	at := time.UnixMilli(event.TS).UTC()
 	if r.Location != nil {
 		at = at.In(r.Location)

@@ -169,3 +169,10 @@ func FuzzEvent(f *testing.F) {
 		require.False(t, strings.ContainsFunc(line, unicode.IsControl), "%q", line)
 	})
 }
+
+func TestRecordsThatAnImportKept(t *testing.T) {
+	t.Parallel()
+	kept := event("import:claude:progress", `{"record":{"type":"progress"}}`)
+	require.Empty(t, render.Renderer{}.Event(kept))
+	require.Contains(t, render.Renderer{Kept: true}.Event(kept), `import:claude:progress {"record"`)
+}
