@@ -21,6 +21,7 @@ var commands = []func(*app) *cobra.Command{
 	newMigrate,
 	newSession,
 	newDispatch,
+	newImport,
 	newDevice,
 	newOrg,
 	newBench,
