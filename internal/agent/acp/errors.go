@@ -1,0 +1,100 @@
+package acp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	acpsdk "github.com/coder/acp-go-sdk"
+)
+
+// Errors of an Agent.
+var (
+	// ErrStopped is a call on an agent that Stop ends or has ended.
+	ErrStopped = errors.New("agent is stopped")
+	// ErrBusy is a Prompt while the agent still works on another.
+	ErrBusy = errors.New("agent works on another prompt")
+	// ErrNoSession is a call that needs Open first.
+	ErrNoSession = errors.New("agent has no session open")
+)
+
+// ExitError is an agent whose process ended, or closed its output, without being asked to.
+type ExitError struct {
+	State  *os.ProcessState // nil when the system did not tell
+	Stderr string           // the last 4 KiB it wrote there
+}
+
+// Error says how the process ended and the last line of what it complained about.
+func (e *ExitError) Error() string {
+	text := "agent ended unexpectedly"
+	if e.State != nil {
+		text = "agent ended: " + e.State.String()
+	}
+	if line := lastLine(e.Stderr); line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+// GarbageError is an agent that wrote something that is not the protocol.
+type GarbageError struct {
+	Reason string // what is wrong with it
+	Line   string // its beginning, at most 200 bytes
+}
+
+// Error says what is wrong with which line.
+func (e *GarbageError) Error() string {
+	return fmt.Sprintf("agent broke the protocol: %s: %q", e.Reason, e.Line)
+}
+
+// AuthError is an agent that wants its user to log in first.
+type AuthError struct {
+	Agent   string
+	Methods []string // names of the ways it offers; may be empty
+}
+
+// Error says what to do.
+func (e *AuthError) Error() string {
+	text := e.Agent + " asks to be logged in first: start it by itself and log in"
+	if len(e.Methods) > 0 {
+		text += " (it offers: " + strings.Join(e.Methods, ", ") + ")"
+	}
+	return text
+}
+
+// VersionError is an agent that speaks another version of the protocol.
+type VersionError struct {
+	Agent string
+	Got   int // the version it answered
+}
+
+// Error names both versions.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s speaks version %d of the agent client protocol, this program version %d", e.Agent, e.Got, acpsdk.ProtocolVersionNumber)
+}
+
+// authRequired is the JSON-RPC code of "log in first".
+const authRequired = -32000
+
+// said makes an error of what the agent answered to a request; what is the name of the request for people.
+func (a *Agent) said(what string, err error) error {
+	var refusal *acpsdk.RequestError
+	if !errors.As(err, &refusal) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if refusal.Code == authRequired {
+		return &AuthError{Agent: a.Name(), Methods: a.authMethods()}
+	}
+	return fmt.Errorf("%s: %s refused: %w", what, a.Name(), refusal)
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
+// excerpt is the beginning of a line, for errors.
+func excerpt(line []byte) string {
+	return strings.ToValidUTF8(string(line[:min(len(line), 200)]), "\uFFFD")
+}

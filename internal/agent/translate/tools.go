@@ -1,0 +1,183 @@
+package translate
+
+import (
+	"encoding/json"
+	"slices"
+
+	acpsdk "github.com/coder/acp-go-sdk"
+
+	"github.com/cairnsync/cairn/client/sessions/trace"
+)
+
+// change is what one update says of a tool call; nil and "" are fields that it does not mention.
+type change struct {
+	id        string
+	name      string
+	title     string
+	kind      string
+	status    acpsdk.ToolCallStatus
+	content   []acpsdk.ToolCallContent
+	rawInput  any
+	rawOutput any
+}
+
+func callOf(call *acpsdk.SessionUpdateToolCall) change {
+	return change{
+		id: string(call.ToolCallId), name: toolName(call.Meta), title: call.Title, kind: string(call.Kind), status: call.Status,
+		content: call.Content, rawInput: call.RawInput, rawOutput: call.RawOutput,
+	}
+}
+
+func updateOf(call *acpsdk.SessionToolCallUpdate) change {
+	c := change{
+		id: string(call.ToolCallId), name: toolName(call.Meta),
+		content: call.Content, rawInput: call.RawInput, rawOutput: call.RawOutput,
+	}
+	if call.Title != nil {
+		c.title = *call.Title
+	}
+	if call.Kind != nil {
+		c.kind = string(*call.Kind)
+	}
+	if call.Status != nil {
+		c.status = *call.Status
+	}
+	return c
+}
+
+// toolName is the name of the tool itself, which the protocol has no field for and Claude puts into _meta.
+func toolName(meta map[string]any) string {
+	claude, _ := meta["claudeCode"].(map[string]any)
+	name, _ := claude["toolName"].(string)
+	return name
+}
+
+// tool is an open call: all that was said of it, merged.
+type tool struct {
+	id, name, title, kind string
+	args                  json.RawMessage // nil before they are known
+	called                bool            // tool_call was said
+	content               []part
+	cut                   bool // content was longer
+	output                json.RawMessage
+}
+
+// toolCall merges what is new and says what is due: the start, the arguments, the result.
+func (t *Translator) toolCall(c change) []trace.Payload {
+	if c.id == "" || t.ended.has(c.id) {
+		return nil
+	}
+	var said []trace.Payload
+	call := t.tools[c.id]
+	if call == nil {
+		said, call = t.start(c)
+	}
+	call.merge(c)
+	if !call.called && len(call.args) > len("{}") {
+		said = append(said, call.say()...)
+	}
+	switch c.status {
+	case acpsdk.ToolCallStatusCompleted:
+		said = append(said, t.give(call, trace.ToolOK, "")...)
+	case acpsdk.ToolCallStatusFailed:
+		said = append(said, t.give(call, trace.ToolError, "")...)
+	}
+	return said
+}
+
+// start announces a call. It closes the open message: what follows the call is another one.
+func (t *Translator) start(c change) ([]trace.Payload, *tool) {
+	said := t.final()
+	for len(t.order) >= MaxTools {
+		said = append(said, t.give(t.tools[t.order[0]], trace.ToolError, "too many tool calls are open")...)
+	}
+	said = append(said, t.step()...)
+	call := &tool{id: c.id, name: firstOf(c.name, c.kind, c.title, "tool"), title: title(c.title), kind: title(c.kind)}
+	t.tools[c.id] = call
+	t.order = append(t.order, c.id)
+	return append(said, trace.ToolStart{ToolCallID: call.id, Name: call.name, Title: call.title, ToolKind: call.kind}), call
+}
+
+// firstOf is the first of several names that says something.
+func firstOf(names ...string) string {
+	for _, name := range names {
+		if name != "" && name != string(acpsdk.ToolKindOther) {
+			return title(name)
+		}
+	}
+	return "tool"
+}
+
+func (c *tool) merge(n change) {
+	if n.title != "" {
+		c.title = title(n.title)
+	}
+	if args := value(n.rawInput, MaxArgs); args != nil {
+		c.args = args
+	}
+	if n.content != nil {
+		c.content, c.cut = parts(n.content)
+	}
+	if output := value(n.rawOutput, MaxResult); output != nil {
+		c.output = output
+	}
+}
+
+// say tells the arguments, once.
+func (c *tool) say() []trace.Payload {
+	if c.called {
+		return nil
+	}
+	c.called = true
+	args := c.args
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	return []trace.Payload{trace.ToolCall{ToolCallID: c.id, Name: c.name, Args: args}}
+}
+
+// give ends a call with its result; why is a line of ours about it. The open message was closed when the call
+// began or goes on beside it.
+func (t *Translator) give(call *tool, status trace.ToolStatus, why string) []trace.Payload {
+	said := call.say()
+	content, cut := t.result(call)
+	if why != "" {
+		content = append(content, trace.TextContent(why))
+	}
+	delete(t.tools, call.id)
+	t.order = slices.DeleteFunc(t.order, func(id string) bool { return id == call.id })
+	t.ended.add(call.id)
+	t.fresh = true
+	return append(said, trace.ToolResult{ToolCallID: call.id, Status: status, Content: content, Truncated: cut})
+}
+
+// ToolTitle is the title of an open call, "" when it is not known.
+func (t *Translator) ToolTitle(id string) string {
+	if call := t.tools[id]; call != nil {
+		return call.title
+	}
+	return ""
+}
+
+// recent remembers the last ids, so that what an agent says of a call after its end is not taken for a new one.
+type recent struct {
+	known map[string]bool
+	order []string
+}
+
+// maxRecent is how many are remembered.
+const maxRecent = 4096
+
+func (r *recent) has(id string) bool { return r.known[id] }
+
+func (r *recent) add(id string) {
+	if r.known == nil {
+		r.known = make(map[string]bool)
+	}
+	if len(r.order) >= maxRecent {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.known[id] = true
+	r.order = append(r.order, id)
+}
