@@ -177,8 +177,7 @@ func (m *model) dispatch(rest string) bool {
 	id := "dispatch:" + m.newID()
 	w := &wish{id: id, what: "dispatch to " + m.name(device) + " “" + oneLine(short(text, 120)) + "”"}
 	w.dispatch = &wire.Dispatch{DeviceID: device, Mode: wire.ModeSend, Text: &text, ControlID: &id}
-	m.outbox = append(m.outbox, w)
-	m.try(w)
+	m.keep(w)
 	m.toEnd()
 	return true
 }

@@ -16,7 +16,8 @@ type transcript struct {
 	blocks   []*block
 	tools    map[string]*block
 	controls map[string]*block
-	asks     map[string]*block
+	asks     map[string]*block // of what is open in the stretch
+	asked    map[string]trace.Ask
 	heads    map[string]*block // where turns begin, by turn id
 	sent     map[string]wire.Control
 	name     func(deviceID string) string
@@ -25,7 +26,7 @@ type transcript struct {
 
 func newTranscript(name func(string) string, zone *time.Location) *transcript {
 	return &transcript{
-		tools: map[string]*block{}, controls: map[string]*block{}, asks: map[string]*block{}, heads: map[string]*block{},
+		tools: map[string]*block{}, controls: map[string]*block{}, asks: map[string]*block{}, asked: map[string]trace.Ask{}, heads: map[string]*block{},
 		sent: map[string]wire.Control{}, name: name, zone: zone,
 	}
 }
@@ -76,8 +77,8 @@ func (t *transcript) payload(e entry) {
 	case trace.ToolStart, trace.ToolCall, trace.ToolResult:
 		t.tool(e)
 	case trace.Ask:
-		b := t.line(e, yellow, "?", "asks", withLabel(oneLine(short(p.Title, 500)), manyLines(short(p.Text, 4000))))
-		t.asks[p.AskID] = b
+		t.asks[p.AskID] = t.line(e, yellow, "?", "asks", askLine(p))
+		t.asked[p.AskID] = p
 	case trace.AskResolved:
 		t.settled(e, p)
 	case trace.ControlResult:
@@ -298,21 +299,27 @@ func (t *transcript) settled(e entry, p trace.AskResolved) {
 	if asked := t.asks[p.AskID]; asked != nil {
 		title = firstLine(asked.body)
 		t.hide(asked)
-		delete(t.asks, p.AskID)
 	}
 	t.hide(t.controls[p.ControlID])
-	b := t.line(e, yellow, "!", title, settledText(p, t.name))
+	b := t.line(e, yellow, "!", title, settledText(p, t.asked[p.AskID], t.name))
+	delete(t.asks, p.AskID)
+	delete(t.asked, p.AskID)
 	if p.Outcome == trace.AskCancelled || p.Outcome == trace.AskExpired {
 		b.style = faint
 	}
 }
 
 // settledText says how an ask was settled and by whom.
-func settledText(p trace.AskResolved, name func(string) string) string {
+func settledText(p trace.AskResolved, ask trace.Ask, name func(string) string) string {
 	text := oneLine(short(string(p.Outcome), 40))
 	switch p.Outcome {
 	case trace.AskSelected:
 		text = oneLine(short(p.OptionID, 200))
+		for _, option := range ask.Options {
+			if option.ID == p.OptionID && option.Label != "" {
+				text = oneLine(short(option.Label, 200))
+			}
+		}
 	case trace.AskText:
 		text = "“" + oneLine(short(p.Text, 500)) + "”"
 	case trace.AskCancelled, trace.AskExpired:

@@ -72,7 +72,7 @@ type model struct {
 	connText string
 	endErr   error
 
-	title2   string
+	called   string // the session's own title
 	role     wire.Role
 	e2e      bool
 	members  []wire.Member
@@ -82,7 +82,8 @@ type model struct {
 	holder   string
 
 	outbox []*wish
-	ask    string // the one that keys answer
+	mine   map[string]bool // ids of wishes of this screen
+	ask    string          // the one that keys answer
 	armed  map[string]bool
 
 	editor  editor
@@ -111,7 +112,8 @@ func newModel(s setup) *model {
 	}
 	m := &model{
 		setup: s, paint: paint(s.colour), width: 80, height: 24, names: map[string]string{}, unknown: map[string]bool{},
-		presence: map[string]wire.Presence{}, armed: map[string]bool{}, focused: true, bodyRoom: 80, bodyHeight: 10,
+		presence: map[string]wire.Presence{}, armed: map[string]bool{}, mine: map[string]bool{},
+		focused: true, bodyRoom: 80, bodyHeight: 10,
 	}
 	m.lastKey = s.now()
 	m.win = newWindow(m.name, s.zone)
@@ -239,9 +241,9 @@ func (m *model) arm() {
 
 // meet takes what is known about the session and its people.
 func (m *model) meet(detail wire.SessionDetail) {
-	m.title2 = detail.SessionKey
+	m.called = detail.SessionKey
 	if detail.Title != nil && *detail.Title != "" {
-		m.title2 = *detail.Title
+		m.called = *detail.Title
 	}
 	m.role, m.e2e, m.members = detail.Role, detail.E2E, detail.Members
 	names, times := map[string]string{}, map[string]int{}

@@ -13,7 +13,10 @@ import (
 )
 
 // maxWishes bounds what was sent and has no outcome yet; more is refused.
-const maxWishes = 50
+const (
+	maxWishes = 50
+	maxMine   = 5000 // ids of wishes that are remembered after their outcome
+)
 
 // wish is something the person wants of the executor. Its id is one across all attempts (SS-CON-2).
 type wish struct {
@@ -71,9 +74,18 @@ func (m *model) send(kind wire.ControlKind, text, askID, turnID, what string) bo
 	}
 	w := &wish{id: m.newID(), what: what, askID: askID}
 	w.control = wire.IncomingControl{ID: w.id, Kind: kind, Text: given(text), AskID: given(askID), TurnID: given(turnID)}
+	m.keep(w)
+	return true
+}
+
+// keep lists a wish and tries it for the first time.
+func (m *model) keep(w *wish) {
+	if len(m.mine) >= maxMine {
+		m.mine = map[string]bool{}
+	}
+	m.mine[w.id] = true
 	m.outbox = append(m.outbox, w)
 	m.try(w)
-	return true
 }
 
 func given(text string) *string {
@@ -162,8 +174,8 @@ func (m *model) outcome(p trace.ControlResult) {
 }
 
 func (m *model) askTitle(id string) string {
-	if ask := m.live.ask(id); ask != nil && ask.Title != "" {
-		return oneLine(short(ask.Title, 120))
+	if ask := m.live.ask(id); ask != nil {
+		return askLine(*ask)
 	}
 	return oneLine(short(id, 40))
 }
@@ -172,7 +184,7 @@ func (m *model) askTitle(id string) string {
 func (m *model) decide(ask trace.Ask, kind wire.ControlKind) {
 	control := wire.Control{Kind: kind}
 	if _, err := trace.Resolve(ask, control); err != nil {
-		m.say(yellow, "“%s” has nothing to %s: pick an option, or /answer it", short(ask.Title, 80), kind)
+		m.say(yellow, "“%s” has nothing to %s: pick an option, or /answer it", short(askLine(ask), 80), kind)
 		return
 	}
 	m.reply(ask, kind, "", string(kind))
@@ -181,7 +193,7 @@ func (m *model) decide(ask trace.Ask, kind wire.ControlKind) {
 // choose answers an ask with an option; options count from 1.
 func (m *model) choose(ask trace.Ask, number int) {
 	if number < 1 || number > len(ask.Options) {
-		m.say(yellow, "“%s” has no option %d", short(ask.Title, 80), number)
+		m.say(yellow, "“%s” has no option %d", short(askLine(ask), 80), number)
 		return
 	}
 	option := ask.Options[number-1]
@@ -190,10 +202,10 @@ func (m *model) choose(ask trace.Ask, number int) {
 
 func (m *model) reply(ask trace.Ask, kind wire.ControlKind, text, what string) {
 	if m.wishFor(ask.AskID) != nil {
-		m.say(yellow, "“%s” has your answer already", short(ask.Title, 80))
+		m.say(yellow, "“%s” has your answer already", short(askLine(ask), 80))
 		return
 	}
-	if m.send(kind, text, ask.AskID, "", what+" “"+oneLine(short(ask.Title, 80))+"”") {
+	if m.send(kind, text, ask.AskID, "", what+" “"+short(askLine(ask), 80)+"”") {
 		m.nextAsk(1)
 	}
 }

@@ -16,7 +16,7 @@ func fraction(done, total int) string { return strconv.Itoa(done) + "/" + strcon
 
 // statusRows answers what the session is and how it stands.
 func (m *model) statusRows() []row {
-	title := oneLine(short(m.title2, 300))
+	title := oneLine(short(m.called, 300))
 	if m.title != "" {
 		title = oneLine(short(m.title, 300))
 	}
@@ -26,7 +26,9 @@ func (m *model) statusRows() []row {
 		right = "sealed · " + right
 	}
 	if m.height < tallHeight {
-		right = fit(m.driverText()+" · "+m.runText(), max(0, m.width*2/3-columns(right)-3)) + " · " + right
+		mark, _, _ := strings.Cut(link, " ")
+		most := max(8, m.width*3/4-columns(m.runText())-5)
+		right = m.runText() + " · " + fit(m.driverText(), most) + " " + mark
 	}
 	right = fit(right, m.width-2)
 	room := max(0, m.width-columns(right)-1)
@@ -190,7 +192,10 @@ func (m *model) askRows(most int) []row {
 func askLine(ask trace.Ask) string {
 	title := oneLine(short(ask.Title, 300))
 	if title == "" {
-		title = oneLine(short(ask.Text, 300))
+		title = firstLine(ask.Text)
+	}
+	if title == "" {
+		title = oneLine(short(ask.AskID, wire.MaxID))
 	}
 	return title
 }

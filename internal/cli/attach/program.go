@@ -145,7 +145,7 @@ func (r *runner) View() tea.View {
 	}
 	view := tea.NewView(strings.Join(lines, "\n"))
 	view.AltScreen, view.ReportFocus, view.MouseMode = true, true, tea.MouseModeCellMotion
-	view.WindowTitle = "cairn: " + oneLine(short(r.model.title2, 80))
+	view.WindowTitle = "cairn: " + oneLine(short(r.model.called, 80))
 	if p.cursor {
 		view.Cursor = tea.NewCursor(p.x, p.y)
 	}

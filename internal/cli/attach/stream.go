@@ -198,8 +198,8 @@ func (m *model) answered(p trace.AskResolved) {
 	if ask == nil {
 		return
 	}
-	if m.wish(p.ControlID) == nil {
-		m.say(yellow, "“%s”: %s", oneLine(short(ask.Title, 120)), settledText(p, m.name))
+	if !m.mine[p.ControlID] {
+		m.say(yellow, "“%s”: %s", askLine(*ask), settledText(p, *ask, m.name))
 	}
 	m.drop(p.ControlID)
 }

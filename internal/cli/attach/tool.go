@@ -65,10 +65,8 @@ func (t *tool) rows(room int, open, selected bool) []row {
 		arrow = "▾"
 	}
 	name := t.title
-	if name == "" {
-		name = t.name
-	} else if t.name != "" && t.name != t.title {
-		name = t.name + " " + t.title
+	if !strings.Contains(strings.ToLower(name), strings.ToLower(t.name)) {
+		name = strings.TrimSpace(t.name + " " + name)
 	}
 	detail := t.summary()
 	if t.title == "" && t.brief != "" {
