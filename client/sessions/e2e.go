@@ -46,6 +46,15 @@ func NewIdentity() (Identity, error) {
 	return Identity{Secret: made.String(), Recipient: made.Recipient().String()}, nil
 }
 
+// RecipientOf answers the recipient (age1…) of a secret (AGE-SECRET-KEY-1…).
+func RecipientOf(secret string) (string, error) {
+	identity, err := parseSecret(secret)
+	if err != nil {
+		return "", err
+	}
+	return identity.Recipient().String(), nil
+}
+
 // Seal encrypts a JSON payload for 1 to 64 recipients (age1…, repeated ones count once) and answers
 // {"hide":"<base64>"}. Kind, ts, sender and turn_id of the event stay in clear, and so do titles and
 // controls: the protocol has no place to seal those (SS-E2E-1).
@@ -234,4 +243,26 @@ func (o *opener) open(frame *EventFrame) {
 		return
 	}
 	frame.Payload = plain
+}
+
+// MemberRecipients answers the age recipients that the devices of a session's members publish, each once: it is what
+// ExecutorOptions.Recipients asks for. More than 64 are ErrTooManyRecipients.
+func (c *Client) MemberRecipients(ctx context.Context, ref string) ([]string, error) {
+	detail, err := c.GetSession(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, member := range detail.Members {
+		for _, device := range member.Devices {
+			if isRecipient(device.Recipient) {
+				found = append(found, device.Recipient)
+			}
+		}
+	}
+	found = distinct(found)
+	if len(found) > wire.MaxRecipients {
+		return nil, fmt.Errorf("%w: the members' devices publish %d; remove devices or shares", ErrTooManyRecipients, len(found))
+	}
+	return found, nil
 }

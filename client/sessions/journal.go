@@ -121,6 +121,16 @@ func (j *Journal) Waiting() int {
 	return len(j.waiting)
 }
 
+// Events answers what is left, oldest first.
+func (j *Journal) Events() []wire.IncomingEvent {
+	left := j.left()
+	events := make([]wire.IncomingEvent, len(left))
+	for i, waiting := range left {
+		events[i] = waiting.event
+	}
+	return events
+}
+
 // left answers a copy of what is left.
 func (j *Journal) left() []queued {
 	j.mu.Lock()

@@ -86,10 +86,10 @@ func (q *eventQueue) tell() {
 	q.changed = make(chan struct{})
 }
 
-// put adds an event, when there is room.
-func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, size int) error {
+// put adds an event, when there is room; a last one at once.
+func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, size int, last bool) error {
 	err := q.await(ctx, run, func() bool {
-		return q.closed || len(q.waiting) == 0 ||
+		return q.closed || last || len(q.waiting) == 0 ||
 			len(q.waiting) < q.options.QueueEvents && q.bytes+size <= q.options.QueueBytes
 	})
 	if err != nil {
@@ -202,6 +202,15 @@ func (q *eventQueue) left() int {
 // answers ErrStopped or why the Executor ended when the event cannot be stored any more, and another error for
 // an event that the server would refuse. nil means queued; Flush says when it is stored.
 func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
+	return e.emit(ctx, event, false)
+}
+
+// EmitLast is Emit for the few events that close what is open before a Stop: it does not wait for room.
+func (e *Executor) EmitLast(event wire.IncomingEvent) error {
+	return e.emit(context.Background(), event, true)
+}
+
+func (e *Executor) emit(ctx context.Context, event wire.IncomingEvent, last bool) error {
 	if e.run.Err() != nil {
 		return context.Cause(e.run) //nolint:wrapcheck // as in await
 	}
@@ -216,7 +225,7 @@ func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
 	if size > most {
 		return fmt.Errorf("emit event: it has %d bytes, the limit is %d", size, most)
 	}
-	return e.queue.put(ctx, e.run, event, size)
+	return e.queue.put(ctx, e.run, event, size, last)
 }
 
 // Flush sends what waits at once, and answers nil when all that was emitted before it is stored.

@@ -31,7 +31,7 @@ func (a *app) deviceID() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	if err := keepDevice(folder, path, a.env.RandomID()); err != nil {
+	if err := keepOnce(folder, path, a.env.RandomID()); err != nil {
 		return "", fmt.Errorf("keep this install's device id: %w (%s can name one instead)", err, envDevice)
 	}
 	return readDevice(path)
@@ -72,18 +72,18 @@ func readDevice(path string) (string, error) {
 	return id, nil
 }
 
-// keepDevice writes id to path unless somebody else was first. The file appears complete or not at all:
-// it is written under another name and linked, which fails when the name is taken.
-func keepDevice(folder, path, id string) error {
+// keepOnce writes a line to path unless somebody else was first. The file appears complete or not at all: it is written under
+// another name and linked, which fails when the name is taken.
+func keepOnce(folder, path, line string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	draft, err := os.CreateTemp(folder, "device-*")
+	draft, err := os.CreateTemp(folder, filepath.Base(path)+"-*") // only its owner may read it
 	if err != nil {
 		return fmt.Errorf("write draft: %w", err)
 	}
 	defer func() { _ = os.Remove(draft.Name()) }() // a left-over draft harms nobody
-	_, err = draft.WriteString(id + "\n")
+	_, err = draft.WriteString(line + "\n")
 	if err = errors.Join(err, draft.Close()); err != nil {
 		return fmt.Errorf("write draft: %w", err)
 	}

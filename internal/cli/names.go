@@ -72,3 +72,11 @@ func (b *nameBook) meet(frame client.Frame) {
 	b.asked[id] = true
 	b.refresh()
 }
+
+// called answers what a device is called, or the end of its id.
+func (b *nameBook) called(id string) string {
+	if name := b.known[id]; name != "" {
+		return name
+	}
+	return "device " + render.Short(id)
+}

@@ -1,0 +1,225 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/client/sessions/trace"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// How far back the log is read at the start.
+const (
+	recoverPage  = 1000
+	recoverPages = 20
+)
+
+// kindAgent is an event of ours beside the vocabulary: which agent works from here on, and as which of its own sessions, so that
+// a later executor can load it.
+const kindAgent = "agent_session"
+
+// agentSession is the payload of kindAgent.
+type agentSession struct {
+	Agent     string `json:"agent"`
+	SessionID string `json:"session_id"`
+	Loaded    bool   `json:"loaded"` // it goes on, and was not begun anew
+}
+
+// Kind answers "agent_session".
+func (agentSession) Kind() string { return kindAgent }
+
+// past is what the end of the log says to a new executor.
+type past struct {
+	openTurn string               // without its turn_end, or ""
+	openAsks []trace.AskResolved  // the questions nobody settled, oldest first, as they are closed
+	said     map[string]bool      // controls of which it is said what became of them
+	agent    string               // the agent's own session, or ""
+	writer   string               // the device that executed last, or ""
+	ends     []wire.Event         // ascending: what people and agents said last
+	size     int                  // of the texts in ends
+	asked    map[string]trace.Ask // open while reading forward
+}
+
+// readPast reads the end of the log, back to where nothing older can matter: past the begin of the last turn, the oldest pending
+// control and the agent's last session; and never more than recoverPages.
+//
+// What is left to be stored counts as stored.
+func readPast(ctx context.Context, client *sessions.Client, ref, identity string, left []wire.IncomingEvent) (*past, error) {
+	oldest, err := oldestPending(ctx, client, ref)
+	if err != nil {
+		return nil, err
+	}
+	var pages [][]wire.Event
+	query := sessions.EventsQuery{Tail: recoverPage}
+	for range recoverPages {
+		page, err := client.Events(ctx, ref, query)
+		if err != nil {
+			return nil, fmt.Errorf("read the log: %w", err)
+		}
+		if len(page.Events) == 0 {
+			break
+		}
+		open(page.Events, identity)
+		pages = append(pages, page.Events)
+		first := page.Events[0].Seq
+		if first <= 1 || first <= oldest && enough(pages) {
+			break
+		}
+		query = sessions.EventsQuery{Before: first, Limit: recoverPage}
+	}
+	slices.Reverse(pages)
+	events := slices.Concat(pages...)
+	for _, event := range left {
+		events = append(events, wire.Event{Kind: event.Kind, TurnID: event.TurnID, SenderDeviceID: client.DeviceID(), Payload: event.Payload})
+	}
+	return fold(events), nil
+}
+
+func oldestPending(ctx context.Context, client *sessions.Client, ref string) (int64, error) {
+	pending, err := client.Controls(ctx, ref, sessions.ControlsQuery{})
+	if err != nil {
+		return 0, fmt.Errorf("read pending controls: %w", err)
+	}
+	if len(pending) == 0 {
+		return 1 << 62, nil
+	}
+	return pending[0].Seq, nil
+}
+
+// open opens sealed payloads in place; what cannot be opened stays as it is, and says nothing.
+func open(events []wire.Event, identity string) {
+	if identity == "" {
+		return
+	}
+	for i := range events {
+		if plain, err := sessions.Open(events[i].Payload, identity); err == nil {
+			events[i].Payload = plain
+		}
+	}
+}
+
+func enough(pages [][]wire.Event) bool {
+	turn, agent := false, false
+	for _, page := range pages {
+		for _, event := range page {
+			turn = turn || event.Kind == trace.KindTurnStart
+			agent = agent || event.Kind == kindAgent
+		}
+	}
+	return turn && agent
+}
+
+// fold answers what events, ascending, say.
+func fold(events []wire.Event) *past {
+	p := &past{said: map[string]bool{}, asked: map[string]trace.Ask{}}
+	var order []string
+	for _, event := range events {
+		if event.Kind == wire.KindControl || event.Kind == wire.KindLeaseTransferred {
+			continue
+		}
+		p.writer = event.SenderDeviceID
+		if event.Kind == kindAgent {
+			var session agentSession
+			if json.Unmarshal(event.Payload, &session) == nil && session.SessionID != "" {
+				p.agent = session.SessionID
+			}
+			continue
+		}
+		payload, err := trace.Read(event)
+		if err != nil {
+			continue // whoever wrote it meant something else
+		}
+		if ask, ok := payload.(trace.Ask); ok {
+			order = append(order, ask.AskID)
+		}
+		p.take(event, payload)
+	}
+	for _, id := range order {
+		if _, still := p.asked[id]; still {
+			p.openAsks = append(p.openAsks, trace.AskResolved{AskID: id, Outcome: trace.AskExpired, Reason: lostReason})
+		}
+	}
+	return p
+}
+
+// lostReason closes what a dead executor left open.
+const lostReason = "its executor was lost"
+
+func (p *past) take(event wire.Event, payload trace.Payload) {
+	switch payload := payload.(type) {
+	case trace.TurnStart:
+		if event.TurnID != nil {
+			p.openTurn = *event.TurnID
+		}
+		p.said[payload.ControlID] = true
+		p.keep(event, len(payload.Text))
+	case trace.TurnEnd:
+		if event.TurnID == nil || *event.TurnID == p.openTurn {
+			p.openTurn = ""
+		}
+	case trace.Ask:
+		p.asked[payload.AskID] = payload
+	case trace.AskResolved:
+		delete(p.asked, payload.AskID)
+		p.said[payload.ControlID] = true
+	case trace.ControlResult:
+		if payload.Outcome != trace.ControlQueued {
+			p.said[payload.ControlID] = true
+		}
+	case trace.User:
+		p.keep(event, len(payload.Text))
+	case trace.Assistant:
+		if !payload.Thought {
+			p.keep(event, len(payload.Text))
+		}
+	case trace.ToolStart:
+		p.keep(event, len(payload.Name)+len(payload.Title))
+	}
+}
+
+// maxContext bounds the end of the transcript that an agent is given which does not know the session, in bytes of text.
+const maxContext = 16 << 10
+
+func (p *past) keep(event wire.Event, size int) {
+	p.ends = append(p.ends, event)
+	p.size += size
+	for p.size > maxContext && len(p.ends) > 1 {
+		p.size -= len(p.ends[0].Payload) // about: it is never less than the text
+		p.ends = p.ends[1:]
+	}
+	p.size = max(p.size, 0)
+}
+
+// context is the end of the transcript as a text for an agent that was not there, or "".
+func (p *past) context() string {
+	var lines strings.Builder
+	for _, event := range p.ends {
+		payload, err := trace.Read(event)
+		if err != nil {
+			continue
+		}
+		switch payload := payload.(type) {
+		case trace.TurnStart:
+			lines.WriteString("\n\nUser: " + payload.Text + "\n")
+		case trace.User:
+			lines.WriteString("\n\nUser: " + payload.Text + "\n")
+		case trace.Assistant:
+			lines.WriteString(payload.Text)
+		case trace.ToolStart:
+			lines.WriteString("\n[tool: " + strings.TrimSpace(payload.Name+" "+payload.Title) + "]\n")
+		}
+	}
+	text := strings.TrimSpace(lines.String())
+	if text == "" {
+		return ""
+	}
+	if cut := len(text) - maxContext; cut > 0 {
+		text = strings.ToValidUTF8(text[cut:], "")
+	}
+	return "This session was worked on before, by an agent whose memory you do not have. Its transcript ends so:\n\n<transcript>\n" +
+		text + "\n</transcript>\n\nGo on from there. What is asked now:"
+}

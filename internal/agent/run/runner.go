@@ -1,0 +1,352 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/client/sessions/trace"
+	"github.com/cairnsync/cairn/internal/agent/acp"
+	"github.com/cairnsync/cairn/internal/agent/translate"
+	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/filelock"
+	wire "github.com/cairnsync/cairn/wire/sessions"
+)
+
+// Defaults of Options.
+const (
+	DefaultQuietLimit  = 15 * time.Minute
+	DefaultCancelGrace = 20 * time.Second
+	DefaultStopGrace   = 2 * time.Second
+)
+
+// Bounds of what waits to be stored.
+const (
+	queueEvents = 10_000
+	queueBytes  = 64 << 20
+)
+
+// batchWait is short: pieces of text were gathered before already.
+const batchWait = 40 * time.Millisecond
+
+// Options say what runs where.
+type Options struct {
+	Client  *sessions.Client
+	Session string   // an existing one: id or key
+	Command []string // of the agent
+	Root    string   // absolute: the agent works there, and its file and terminal requests stay inside
+	// Folder keeps the lock and the journal of this session on this device; it is made when it is not there (0700).
+	Folder string
+	Force  bool // also take a live lease from another device (SS-LEASE-3)
+	// Woken says that a dispatch woke this device: what is targeted at it is looked at before the lease is claimed, and Start
+	// answers sessions.ErrNothingDispatched when nothing is there (SS-CON-3).
+	Woken      bool
+	Recipients func(ctx context.Context) ([]string, error) // as in sessions.ExecutorOptions; nil for plain payloads
+	Identity   string                                      // opens the session's earlier payloads; "" when they are plain
+	// Linger ends the runner cleanly when nothing ran and nothing waited for so long; 0 is never.
+	Linger time.Duration
+	// QuietLimit is how long an agent may say nothing while it works and neither a question, a terminal nor a request of it is
+	// open; default 15 minutes, negative for no limit.
+	QuietLimit time.Duration
+	// TurnLimit is how long a turn may take, questions and pauses apart; 0 is no limit.
+	TurnLimit   time.Duration
+	CancelGrace time.Duration // from asking an agent to end its prompt to ending the agent; default 20 s
+	StopGrace   time.Duration // between the steps of ending an agent; default 2 s
+	Environ     []string      // of the agent, see acp.Options
+	Stderr      io.Writer     // gets the agent's standard error; nil discards it
+	Version     string
+	Env         *env.Env
+	Log         *slog.Logger // nil discards
+}
+
+func (o Options) withDefaults() Options {
+	if o.QuietLimit == 0 {
+		o.QuietLimit = DefaultQuietLimit
+	}
+	if o.CancelGrace <= 0 {
+		o.CancelGrace = DefaultCancelGrace
+	}
+	if o.StopGrace <= 0 {
+		o.StopGrace = DefaultStopGrace
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// ErrRunsHere is a session that another process on this machine executes already, for the same folder.
+var ErrRunsHere = errors.New("another cairn on this machine executes this session")
+
+// StartError is an agent that does not start: its program, its sign-in or its protocol is the reason, not the session.
+type StartError struct{ Err error }
+
+// Error answers why.
+func (e *StartError) Error() string { return "the agent does not start: " + e.Err.Error() }
+
+// Unwrap answers the cause.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Runner is one agent at work on one session.
+type Runner struct {
+	o        Options
+	executor *sessions.Executor
+	journal  *sessions.Journal
+	lock     *os.File
+	notices  chan string
+
+	calls     chan call
+	ended     chan struct{} // closed when the loop takes no more calls
+	done      chan struct{}
+	marks     chan string // controls to mark, in order
+	marked    chan struct{}
+	gate      gate
+	workers   sync.WaitGroup  // prompts, confirmations, watches of agents
+	stopping  context.Context // ends when a clean stop is asked for
+	askStop   context.CancelFunc
+	life      context.Context // ends with everything, or when a stop takes too long
+	endLife   context.CancelFunc
+	err       error // set before done is closed, as lastWords
+	lastWords string
+
+	// The rest belongs to the loop, and before it to Start.
+
+	machine    machine
+	translator *translate.Translator
+	agent      *acp.Agent // nil when there is none
+	session    string     // the agent's own, to be loaded by the next agent
+	context    string     // for an agent that does not know the session; given once
+	said       map[string]bool
+	replies    map[string]chan string
+	prompting  bool
+	quitStart  context.CancelFunc // ends the starting of an agent, nil when none starts
+	flush      *time.Timer        // for gathered text
+	began      time.Time          // the prompt
+	worked     time.Duration      // of the turn, questions and pauses apart
+	ticked     time.Time
+	killAt     time.Time // zero: no interrupt is pending
+	cancelAt   time.Time // when to ask again, while killAt is set
+	killed     bool
+	idleSince  time.Time
+}
+
+// Start starts the agent, claims the session's lease and executes. Nothing is left behind when it fails: the errors are those
+// of acp.Start and of Client.Execute, ErrRunsHere, and sessions.ErrNothingDispatched. ctx bounds the starting only.
+func Start(ctx context.Context, o Options) (*Runner, error) {
+	r := newRunner(o.withDefaults())
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if err := r.start(ctx); err != nil {
+		return nil, errors.Join(err, r.abandon())
+	}
+	go r.mark()
+	go r.run()
+	return r, nil
+}
+
+func newRunner(o Options) *Runner {
+	r := &Runner{
+		o: o, notices: make(chan string, 64), calls: make(chan call), ended: make(chan struct{}), done: make(chan struct{}),
+		marks: make(chan string, 4096), marked: make(chan struct{}), said: map[string]bool{}, replies: map[string]chan string{},
+		flush: time.NewTimer(time.Hour), idleSince: o.Env.Now(), ticked: o.Env.Now(),
+	}
+	r.flush.Stop()
+	r.life, r.endLife = context.WithCancel(context.Background())
+	r.stopping, r.askStop = context.WithCancel(r.life)
+	r.translator = translate.New(r.terminal)
+	return r
+}
+
+// open takes the session's folder on this machine for this process.
+func (r *Runner) open() error {
+	if err := os.MkdirAll(r.o.Folder, 0o700); err != nil {
+		return fmt.Errorf("make folder for the session: %w", err)
+	}
+	lock, err := filelock.Take(filepath.Join(r.o.Folder, "lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return ErrRunsHere
+	}
+	if err != nil {
+		return err
+	}
+	journal, err := sessions.OpenJournal(filepath.Join(r.o.Folder, "journal"))
+	if err != nil {
+		filelock.Release(lock)
+		return err
+	}
+	r.lock, r.journal = lock, journal
+	return nil
+}
+
+// start does everything that may fail, the lease last.
+func (r *Runner) start(ctx context.Context) error {
+	if r.o.Woken {
+		if err := r.drainInbox(ctx); err != nil {
+			return err
+		}
+	}
+	before, err := readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, nil)
+	if err != nil {
+		return err
+	}
+	r.session = before.agent
+	started, err := r.startAgent(ctx, r.session)
+	if err != nil {
+		return &StartError{err}
+	}
+	r.agent, r.session = started.agent, started.session.ID
+	if _, err := r.o.Client.ClaimLease(ctx, r.o.Session, sessions.Claim{Force: r.o.Force}); err != nil {
+		return fmt.Errorf("claim lease: %w", err)
+	}
+	then, err := r.survey(ctx)
+	if err != nil {
+		return errors.Join(err, r.giveBack(ctx))
+	}
+	r.executor, err = r.o.Client.Execute(ctx, r.o.Session, sessions.ExecutorOptions{
+		OnControl: r.control, Recipients: r.o.Recipients, Journal: r.journal,
+		BatchEvents: 100, BatchWait: batchWait, QueueEvents: queueEvents, QueueBytes: queueBytes,
+	})
+	if err != nil {
+		return errors.Join(err, r.giveBack(ctx))
+	}
+	r.takeUp(then)
+	r.introduce(started)
+	return nil
+}
+
+// drainInbox looks at what was dispatched to this device, before the lease is claimed (SS-CON-3).
+func (r *Runner) drainInbox(ctx context.Context) error {
+	for _, err := range r.o.Client.AllControls(ctx, r.o.Session, sessions.ControlsQuery{Target: sessions.TargetMe}) {
+		if err != nil {
+			return fmt.Errorf("read dispatched controls: %w", err)
+		}
+		return nil
+	}
+	return sessions.ErrNothingDispatched
+}
+
+// survey reads the log under the lease: nobody else appends any more. Events that a process before left in the journal are sent
+// only when nobody has executed since.
+func (r *Runner) survey(ctx context.Context) (*past, error) {
+	then, err := readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, nil)
+	if err != nil || r.journal.Waiting() == 0 {
+		return then, err
+	}
+	if then.writer != "" && then.writer != r.o.Client.DeviceID() {
+		return then, r.setAside("another device has executed since")
+	}
+	return readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, r.journal.Events())
+}
+
+// takeUp closes what a dead executor left open, and remembers what it had said.
+func (r *Runner) takeUp(then *past) {
+	for _, closed := range then.openAsks {
+		r.emit(then.openTurn, closed)
+	}
+	if then.openTurn != "" {
+		r.emit(then.openTurn, trace.TurnEnd{Status: trace.TurnFailed, Reason: lostReason})
+	}
+	r.said, r.context = then.said, then.context()
+}
+
+// giveBack releases a lease that was claimed in vain.
+func (r *Runner) giveBack(ctx context.Context) error {
+	_, err := r.o.Client.ReleaseLease(context.WithoutCancel(ctx), r.o.Session)
+	return err
+}
+
+// abandon puts everything away after a start that failed.
+func (r *Runner) abandon() error {
+	close(r.ended) // lets handlers of the agent return
+	err := r.endAgent(r.agent)
+	r.endLife()
+	return errors.Join(err, r.close())
+}
+
+func (r *Runner) close() error {
+	err := r.journal.Close()
+	filelock.Release(r.lock)
+	return err
+}
+
+// Session answers the server's id of the session.
+func (r *Runner) Session() string { return r.executor.SessionID() }
+
+// Notice tells, in words for the person at this machine, what happens around the agent. Lines that nobody reads are dropped.
+func (r *Runner) Notice() <-chan string { return r.notices }
+
+func (r *Runner) notice(format string, args ...any) {
+	select {
+	case r.notices <- fmt.Sprintf(format, args...):
+	default:
+	}
+}
+
+// Done is closed when the agent, the lease and every goroutine have ended.
+func (r *Runner) Done() <-chan struct{} { return r.done }
+
+// Err answers, after Done, why the runner ended: nil after Stop or Linger, a *sessions.LeaseLostError, or what else ended the
+// executor; before Done nil.
+func (r *Runner) Err() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// Lost answers how the lease was lost, or nil.
+func (r *Runner) Lost() *sessions.LeaseLostError { return r.executor.Lost() }
+
+// Stop ends the turn that runs, the agent and the lease, and stores what was said. When ctx ends first, what is left stays in the
+// journal. What waits stays pending, for the next executor. It answers Err.
+func (r *Runner) Stop(ctx context.Context) error {
+	r.askStop()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		r.endLife()
+		<-r.done
+	}
+	return r.err
+}
+
+func keptWords(left int, folder string) string {
+	return fmt.Sprintf("%d events could not be stored yet; they are kept in %s and stored when the session is executed here again, unless another device did so meanwhile",
+		left, filepath.Join(folder, "journal"))
+}
+
+// setAside moves what cannot be stored any more into a file of its own, and says so.
+func (r *Runner) setAside(why string) error {
+	path := filepath.Join(r.o.Folder, "unsent-"+r.o.Env.Now().UTC().Format("20060102T150405.000")+".jsonl")
+	count, err := r.journal.SetAside(path)
+	if err == nil && count > 0 {
+		r.lastWords = fmt.Sprintf("%d events could not be stored any more, because %s; they are kept in %s", count, why, path)
+		r.notice("%s", r.lastWords)
+	}
+	return err
+}
+
+// LastWords says, after Done, what became of events that could not be stored; "" when all were.
+func (r *Runner) LastWords() string { return r.lastWords }
+
+// control takes a control into the loop. It always leaves it pending for the SDK: the loop marks it when what came of it is stored.
+func (r *Runner) control(ctx context.Context, control wire.Control) error {
+	r.inLoop(ctx, func() {
+		if r.said[control.ID] { // by an executor that died before it could mark it
+			r.marks <- control.ID
+			return
+		}
+		r.handle(gotControl{control})
+	})
+	return sessions.ErrLeavePending
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	client "github.com/cairnsync/cairn/client/sessions"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
+	"github.com/cairnsync/cairn/internal/cli/attach"
+	"github.com/cairnsync/cairn/internal/cli/render"
+)
+
+func newRun(a *app) *cobra.Command {
+	var (
+		how   executing
+		asked client.NewSession
+		force bool
+		plain bool
+	)
+	cmd := &cobra.Command{
+		Use: "run -- COMMAND...", Short: "Run an agent (ACP) here, as the executor of a shared session",
+		Annotations: map[string]string{needs: ""},
+	}
+	cmd.Long = `Start an agent that speaks the Agent Client Protocol on its standard input and output, and share it: everybody with
+access to the session watches it live, approves what it asks, steers, pauses and stops it, from any device.
+
+    cairn run --session build -- gemini --experimental-acp
+
+At a terminal this shows the session as cairn attach does; elsewhere, or with --plain, it prints one line per event.
+With --session KEY the same session goes on after a restart: what was not sent yet is sent, questions that the last run left
+open are closed, and what people sent meanwhile is worked on. When another device takes the session over, the agent here is
+stopped and this becomes a viewer.`
+	cmd.Flags().StringVar(&asked.SessionKey, "session", "", "`KEY` of the session, made when it is not there (default: a new one)")
+	cmd.Flags().StringVar(&asked.Title, "title", "", "`TITLE` of a new session")
+	cmd.Flags().BoolVar(&asked.E2E, "e2e", false, "make a session whose payloads are sealed end to end")
+	cmd.Flags().BoolVar(&force, "force", false, "take the session over from the device that executes it now")
+	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, also at a terminal")
+	how.flags(cmd)
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return &usageError{message: "say which agent to run: `cairn run -- COMMAND…`", command: "cairn run"}
+		}
+		return nil
+	}
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		if asked.Title == "" {
+			asked.Title = titleOf(args, how.root)
+		}
+		created, err := c.CreateSession(ctx, asked)
+		if err != nil {
+			return err
+		}
+		if asked.E2E && !created.E2E {
+			return fmt.Errorf("session %s exists and is not end-to-end encrypted: choose another --session, or leave --e2e out", asked.SessionKey)
+		}
+		options, err := a.options(ctx, c, how, created.Session, args)
+		if err != nil {
+			return err
+		}
+		options.Force = force
+		a.remark(fmt.Sprintf("session %s — watch and steer it elsewhere with `cairn attach %s`", created.ID, reference(created.Session.SessionKey, created.ID)))
+		if created.E2E {
+			if err := a.sealedRemark(ctx, c, created.ID); err != nil {
+				return err
+			}
+		}
+		if a.terminal && a.interactive && !plain {
+			return a.runAttached(ctx, options)
+		}
+		options.Stderr = a.errs
+		return a.runPlain(ctx, c, options)
+	})
+	return cmd
+}
+
+// reference is how people name a session: by its key, if somebody chose it.
+func reference(key, id string) string {
+	if len(key) == len(id) && strings.Count(key, "-") == 4 {
+		return id
+	}
+	return key
+}
+
+func titleOf(command []string, root string) string {
+	folder, err := filepath.Abs(root)
+	if err != nil {
+		return filepath.Base(command[0])
+	}
+	return filepath.Base(command[0]) + " in " + filepath.Base(folder)
+}
+
+// runAttached runs the agent behind the screen of `cairn attach`.
+func (a *app) runAttached(ctx context.Context, options agentrun.Options) error {
+	screen, err := a.screen(options.Client, options.Session)
+	if err != nil {
+		return err
+	}
+	force := options.Force
+	screen.Identity, screen.TakeAtStart = options.Identity, true
+	take := taker(options)
+	screen.Take = func(ctx context.Context, again bool) (attach.Driver, error) { return take(ctx, again || force) }
+	return attach.Run(ctx, screen)
+}
+
+// runPlain runs the agent and prints the session from here on. When the lease is lost it goes on as a viewer, and says who drives.
+func (a *app) runPlain(ctx context.Context, c *client.Client, options agentrun.Options) error {
+	now, err := c.GetSession(ctx, options.Session)
+	if err != nil {
+		return err
+	}
+	runner, err := agentrun.Start(ctx, options)
+	if err != nil {
+		return a.explainStart(ctx, c, options.Session, err)
+	}
+	viewing, stopViewing := context.WithCancel(ctx)
+	defer stopViewing()
+	viewed := make(chan error, 1)
+	go func() {
+		names := newNameBook(viewing, c, options.Session, a.json)
+		viewed <- c.View(options.Session, client.ViewOptions{After: now.LastSeq, Identity: options.Identity}).Run(viewing, a.frameWriter(names, false))
+	}()
+	ended := a.await(ctx, runner)
+	if runner.Lost() != nil && ctx.Err() == nil {
+		a.remark("This is a viewer from here on. " + driverWords(runner) + " Ctrl-C ends it.")
+		if err := <-viewed; ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}
+	stopViewing()
+	<-viewed
+	return ended
+}
+
+// await waits for the runner's end, tells what it tells, and stops it when ctx ends.
+func (a *app) await(ctx context.Context, runner *agentrun.Runner) error {
+	for {
+		select {
+		case line := <-runner.Notice():
+			a.remark("cairn: " + render.CleanLines(line))
+		case <-runner.Done():
+			return a.lastWords(runner, runner.Err())
+		case <-ctx.Done():
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+			defer cancel()
+			return a.lastWords(runner, runner.Stop(stopping))
+		}
+	}
+}
+
+// lastWords says what became of events that were not stored.
+func (a *app) lastWords(runner *agentrun.Runner, err error) error {
+	if words := runner.LastWords(); words != "" {
+		a.remark("cairn: " + render.CleanLines(words))
+	}
+	return err
+}
+
+func driverWords(runner *agentrun.Runner) string {
+	lost := runner.Lost()
+	switch {
+	case lost.HolderDeviceID != "":
+		return "Device " + lost.HolderDeviceID + " drives now."
+	case lost.Reason == client.LossUnreachable:
+		return "The server could not be reached for so long that the lease ended."
+	default:
+		return "Nobody drives."
+	}
+}
+
+// explainStart adds who has the session, when that is why it did not start.
+func (a *app) explainStart(ctx context.Context, c *client.Client, ref string, err error) error {
+	if errors.Is(err, agentrun.ErrRunsHere) {
+		return fmt.Errorf("%w; watch it with `cairn attach %s`", err, ref)
+	}
+	refused := client.AsAPIError(err)
+	if refused == nil || refused.HolderDeviceID() == "" {
+		return err
+	}
+	names := newNameBook(ctx, c, ref, false)
+	return fmt.Errorf("%s executes this session now: watch it with `cairn attach %s`, or take it over with --force (%w)",
+		names.called(refused.HolderDeviceID()), ref, err)
+}
