@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	// batchSize is how many wakes a worker claims, and pushes, at a time.
+	// batchSize is how many pushes a worker makes at a time.
 	batchSize = 8
 	// settleTimeout bounds the noting of an attempt's result.
 	settleTimeout = 5 * time.Second
@@ -35,6 +34,7 @@ type Outbox struct {
 	log    *slog.Logger
 
 	woken  chan struct{} // holds one token when there may be something due
+	slots  chan struct{} // holds one token for every push that runs
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
@@ -42,7 +42,9 @@ type Outbox struct {
 // NewOutbox makes an outbox that sends by pusher; nil means that push is not configured. Between two news of one
 // session to one device it lets pause pass.
 func NewOutbox(db storage.DB, bus signal.Bus, pusher Pusher, pause time.Duration, e *env.Env, log *slog.Logger) *Outbox {
-	return &Outbox{db: db, bus: bus, pusher: pusher, pause: pause, env: e, log: log, woken: make(chan struct{}, 1)}
+	return &Outbox{
+		db: db, bus: bus, pusher: pusher, pause: pause, env: e, log: log, woken: make(chan struct{}, 1), slots: make(chan struct{}, batchSize),
+	}
 }
 
 // Enqueue writes a dispatch down in the transaction of its control, which holds the session's lock, and answers
@@ -202,161 +204,4 @@ func move(tx storage.Tx, p parcel, until time.Time, attempts int64, claimed bool
 		return false, fmt.Errorf("move wake: %w", err)
 	}
 	return rows == 1, nil
-}
-
-// Start begins the worker.
-func (o *Outbox) Start(context.Context) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	o.cancel, o.ended = cancel, make(chan struct{})
-	unsubscribe := o.bus.Subscribe(func(wake signal.Wake) {
-		if wake.Topic != signal.Push && wake.Topic != "" {
-			return
-		}
-		select {
-		case o.woken <- struct{}{}:
-		default: // it is woken already
-		}
-	})
-	go func() {
-		defer close(o.ended)
-		defer unsubscribe()
-		o.work(ctx)
-	}()
-	return nil
-}
-
-// Stop ends the worker once the pushes that run are noted, or answers ctx's error.
-func (o *Outbox) Stop(ctx context.Context) error {
-	if o.cancel == nil {
-		return nil
-	}
-	o.cancel()
-	select {
-	case <-o.ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for pushes to end: %w", ctx.Err())
-	}
-}
-
-// work sends what is due, at every wake-up and at every poll.
-func (o *Outbox) work(ctx context.Context) {
-	poll := time.NewTicker(signal.PollInterval)
-	defer poll.Stop()
-	for {
-		for more := true; more && ctx.Err() == nil; {
-			var err error
-			if more, err = o.round(ctx); err != nil && ctx.Err() == nil {
-				o.log.Error("send due wakes", "error", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-o.woken:
-		case <-poll.C:
-		}
-	}
-}
-
-// round claims and sends one batch, and answers whether there may be more.
-func (o *Outbox) round(ctx context.Context) (more bool, err error) {
-	due, err := o.due(ctx)
-	if err != nil || len(due) == 0 {
-		return false, err
-	}
-	claimed, err := o.claimAll(ctx, due)
-	if err != nil {
-		return false, err
-	}
-	var pushes sync.WaitGroup
-	for _, p := range claimed {
-		pushes.Go(func() { o.deliver(ctx, context.WithoutCancel(ctx), p) })
-	}
-	pushes.Wait()
-	return len(due) == batchSize, nil
-}
-
-// ticket is a wake that is due, before anybody looked into it.
-type ticket struct{ id, sessionID string }
-
-// due reads, without claiming, what nobody has claimed; an idle outbox costs this one read.
-func (o *Outbox) due(ctx context.Context) ([]ticket, error) {
-	return storage.Read(ctx, o.db, func(tx storage.Tx) ([]ticket, error) {
-		var due []ticket
-		err := tx.Query(`SELECT id, session_id FROM push_outbox WHERE not_before <= $1 ORDER BY not_before, id LIMIT $2`,
-			[]any{tx.Now(), batchSize}, func(row storage.Row) error {
-				var t ticket
-				err := row.Scan(&t.id, &t.sessionID)
-				due = append(due, t)
-				return err
-			})
-		if err != nil {
-			return nil, fmt.Errorf("read due wakes: %w", err)
-		}
-		return due, nil
-	})
-}
-
-// claimAll claims the due wakes that are still due and worth sending; those that are not worth it leave the outbox,
-// and news that come too soon after others are put off. The sessions are locked, so that nobody loses access or is
-// told of something newer meanwhile.
-func (o *Outbox) claimAll(ctx context.Context, due []ticket) ([]parcel, error) {
-	ids := make([]string, len(due))
-	sessions := make([]string, len(due))
-	keys := make([]storage.Key, len(due))
-	for i, t := range due {
-		ids[i], sessions[i] = t.id, t.sessionID
-		keys[i] = storage.Key{Lock: storage.LockSessions, ID: t.sessionID}
-	}
-	return storage.Write(ctx, o.db, keys, func(tx storage.Tx) ([]parcel, error) {
-		parcels, err := readParcels(tx, `WHERE o.id = ANY($2) AND o.not_before <= $1 ORDER BY o.not_before, o.id`, ids)
-		if err != nil {
-			return nil, err
-		}
-		var claimed []parcel
-		paused := map[Wake]time.Time{} // by session and device
-		for _, p := range parcels {
-			target := Wake{SessionID: p.SessionID, DeviceID: p.DeviceID}
-			if ends, just := paused[target]; just {
-				p.pauseEnds = ends
-			}
-			won, err := o.claim(tx, &p)
-			if err != nil {
-				return nil, err
-			}
-			if won {
-				claimed = append(claimed, p)
-			}
-			if won && p.news() {
-				paused[target] = tx.Now().Add(o.pause)
-			}
-		}
-		if len(paused) == 0 {
-			return claimed, nil
-		}
-		return claimed, sweepPauses(tx, sessions)
-	})
-}
-
-// claim does with a wake what its verdict says, and answers whether it is to be sent.
-func (o *Outbox) claim(tx storage.Tx, p *parcel) (bool, error) {
-	v := p.judge(tx.Now())
-	switch {
-	case v.end != nil:
-		return false, end(tx, *p, *v.end, p.attempts-1)
-	case !v.until.IsZero():
-		_, err := move(tx, *p, v.until, p.attempts-1, false)
-		return false, err
-	}
-	until := tx.Now().Add(claimTerm)
-	won, err := move(tx, *p, until, p.attempts, true)
-	if err != nil || !won {
-		return false, err
-	}
-	p.notBefore = until
-	if !p.news() {
-		return true, nil
-	}
-	return true, pause(tx, p.Wake, tx.Now().Add(o.pause))
 }
