@@ -24,7 +24,7 @@ type editor struct {
 // insert puts a text at the cursor. Control characters are dropped; it answers false, and inserts nothing, when the
 // result would be longer than a control may be.
 func (e *editor) insert(text string) bool {
-	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == utf8.RuneError {
 			return -1
@@ -237,6 +237,8 @@ func (e *editor) visible(at int) (one, shown string, wide int) {
 	if one == "\t" {
 		return one, "  ", 2
 	}
-	shown = render.CleanLines(one)
+	if shown = one; one != "\n" {
+		shown = render.Clean(one)
+	}
 	return one, shown, columns(shown)
 }

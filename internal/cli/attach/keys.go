@@ -62,9 +62,13 @@ func (m *model) key(msg tea.KeyPressMsg) {
 	if m.editor.empty() && m.askKey(msg.Text) {
 		return
 	}
-	switch {
+	switch why := m.readOnly(); {
 	case name == "enter" || name == "kpenter":
 		m.submit()
+	case why != "" && m.editor.empty() && msg.Text != "/":
+		if msg.Text != "" {
+			m.say(yellow, "%s", why) // only commands are typed then
+		}
 	case m.editor.key(name):
 	case msg.Text != "" && !m.editor.insert(msg.Text):
 		m.say(yellow, "that is longer than %d characters, which is the most one can send", wire.MaxText)

@@ -43,7 +43,7 @@ func (m *model) draw() picture {
 	if wide {
 		body = beside(body, m.todoRows(panelWidth-2, height), m.bodyRoom)
 	}
-	p := picture{x: x, cursor: m.readOnly() == ""}
+	p := picture{x: x, cursor: len(prompt) > 1}
 	p.rows = append(append(append(head, body...), foot...), prompt...)
 	p.y = len(p.rows) - len(prompt) + y
 	return m.trim(p)
@@ -163,13 +163,17 @@ func (m *model) placeText() string {
 
 // promptRows answers the line that says what enter does, and the prompt.
 func (m *model) promptRows() (rows []row, x, y int) {
+	mode, in := m.modeText(), cyan
 	if why := m.readOnly(); why != "" {
-		return []row{m.ruleRow(yellow, why)}, 0, 0
+		mode, in = why, yellow
+		if m.editor.empty() {
+			return []row{m.ruleRow(in, mode)}, 0, 0
+		}
 	}
 	const mark = "› "
 	most := max(1, min(6, m.height/4))
 	lines, x, y := m.editor.draw(m.width-len([]rune(mark))-1, most)
-	rows = []row{m.ruleRow(cyan, m.modeText())}
+	rows = []row{m.ruleRow(in, mode)}
 	for i, line := range lines {
 		head := "  "
 		if i == 0 {
