@@ -206,6 +206,44 @@ func TestPushSurvivesAKill(t *testing.T) {
 	}
 }
 
+// News are written down with their event. A server that dies before it sent them leaves them to the next one.
+func TestNewsSurviveAKill(t *testing.T) {
+	t.Parallel()
+	for _, engine := range testkit.Engines() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			push, url := startFake(t), testkit.NewURL(t, engine)
+			db := testkit.Open(t, storage.Options{URL: url, Migrate: storage.MigrateRefuse})
+			o := &office{db: db, fake: push, people: commandLine(t, url)}
+			node := crash.Start(t, url, "push.pause=1h", "push.fcm.project="+fakefcm.ProjectID,
+				"push.fcm.credentials_file="+write(t, string(push.Credentials())), "push.fcm.endpoint="+push.URL())
+			owner := o.person(t)
+			d := &desk{office: o, owner: owner, executor: raw(t, node.URL, owner), own: raw(t, node.URL, owner)}
+			d.own.Header = http.Header{wire.HeaderPushToken: {d.own.Device}}
+			d.own.want(t, http.StatusOK, http.MethodGet, "/v1/devices", nil)
+			d.session = d.executor.newSession(t)
+			d.executor.lead(t, d.session)
+			d.becomes(t, d.own, d.append(t, wire.KindTurnEnd), wire.PushSent, "")
+			waits := d.append(t, wire.KindAsk)
+			node.Kill()
+			d.lapse(t)
+			node.Restart()
+			d.becomes(t, d.own, waits, wire.PushSent, "")
+			require.Equal(t, []string{told("turn_end", 1), told("ask", waits)}, d.received(d.own))
+
+			push.AnswerFor(d.own.Device, fakefcm.Hang)
+			d.lapse(t)
+			claimed := d.append(t, wire.KindAsk)
+			require.Eventually(t, func() bool { return len(d.received(d.own)) == 3 }, 5*soon, 10*time.Millisecond, "the first attempt")
+			node.Kill()
+			push.AnswerFor(d.own.Device, fakefcm.OK)
+			d.lapse(t) // the claim of the killed process runs out
+			node.Restart()
+			require.EqualValues(t, 2, d.becomes(t, d.own, claimed, wire.PushSent, "").Attempts)
+		})
+	}
+}
+
 func pushToken(engine string) string { return "token-of-" + engine }
 
 // dispatchWithPush dispatches to a device that can be woken. What it answers is closed when the request
