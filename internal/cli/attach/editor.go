@@ -143,8 +143,7 @@ func (e *editor) key(name string) bool {
 // older moves a line up, and from the first line to what was sent before.
 func (e *editor) older() {
 	if start := e.lineStart(); start > 0 {
-		e.at = min(strings.LastIndexByte(e.text[:start-1], '\n')+1+e.at-start, start-1)
-		e.align()
+		e.at = e.across(strings.LastIndexByte(e.text[:start-1], '\n')+1, start)
 		return
 	}
 	if e.recall == 0 {
@@ -159,10 +158,7 @@ func (e *editor) older() {
 
 func (e *editor) newer() {
 	if end := e.lineEnd(); end < len(e.text) {
-		at := end + 1 + e.at - e.lineStart()
-		e.at = end + 1
-		e.at = min(at, e.lineEnd())
-		e.align()
+		e.at = e.across(end+1, e.lineStart())
 		return
 	}
 	switch {
@@ -176,16 +172,13 @@ func (e *editor) newer() {
 	}
 }
 
-// align moves a cursor that fell into a character to its beginning.
-func (e *editor) align() {
-	for at := e.lineStart(); at < e.at; {
-		next := e.after(at)
-		if next > e.at {
-			e.at = at
-			return
-		}
-		at = next
+// across answers the place in the line that begins at to with as many characters before it as the cursor has in its own,
+// which begins at from.
+func (e *editor) across(to, from int) int {
+	for at := from; at < e.at && to < len(e.text) && e.text[to] != '\n'; at = e.after(at) {
+		to = e.after(to)
 	}
+	return to
 }
 
 // draw answers at most most rows of room columns with the cursor in one of them, and where.

@@ -68,6 +68,9 @@ func (t *tool) rows(room int, open, selected bool) []row {
 	if !strings.Contains(strings.ToLower(name), strings.ToLower(t.name)) {
 		name = strings.TrimSpace(t.name + " " + name)
 	}
+	if name == "" {
+		name = "tool"
+	}
 	detail := t.summary()
 	if t.title == "" && t.brief != "" {
 		detail = strings.TrimSpace(t.brief + " " + detail)
