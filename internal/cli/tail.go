@@ -57,10 +57,19 @@ Records that an import kept as they came are left out, but for --all and --json.
 
 // print prints the log from after to its end.
 func (a *app) print(ctx context.Context, c *client.Client, ref string, after int64, all bool) error {
+	identity, err := a.knownIdentity()
+	if err != nil {
+		return err
+	}
 	write := a.frameWriter(newNameBook(ctx, c, ref, a.json), all)
 	for event, err := range c.AllEvents(ctx, ref, after) {
 		if err != nil {
 			return err
+		}
+		if identity != "" && client.IsSealed(event.Payload) {
+			if plain, err := client.Open(event.Payload, identity); err == nil {
+				event.Payload = plain // else it is shown as sealed
+			}
 		}
 		if err := write(client.EventFrame{Event: event}); err != nil {
 			return err
@@ -74,7 +83,11 @@ func (a *app) follow(ctx context.Context, c *client.Client, ref string, after in
 	if _, err := c.GetSession(ctx, ref); err != nil {
 		return err // the viewer would try again, forever, what is refused or not there from the start
 	}
-	err := c.View(ref, client.ViewOptions{After: after}).Run(ctx, a.frameWriter(newNameBook(ctx, c, ref, a.json), all))
+	identity, err := a.knownIdentity()
+	if err != nil {
+		return err
+	}
+	err = c.View(ref, client.ViewOptions{After: after, Identity: identity}).Run(ctx, a.frameWriter(newNameBook(ctx, c, ref, a.json), all))
 	if ctx.Err() == nil {
 		return err
 	}

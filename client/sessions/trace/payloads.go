@@ -24,6 +24,8 @@ const (
 	KindUsage         = "usage"
 	KindDeadline      = "deadline"
 	KindError         = "error"
+	// KindAgentSession is ours, beside the vocabulary of the specification.
+	KindAgentSession = "agent_session"
 )
 
 // TurnStart opens a turn, by a `send` control or on the device itself.
@@ -357,3 +359,14 @@ type Failure struct {
 
 // Kind answers "error".
 func (Failure) Kind() string { return KindError }
+
+// AgentSession says which agent works from here on, and as which of its own sessions, so that a later executor can have it loaded.
+// It belongs to no turn.
+type AgentSession struct {
+	Agent     string `json:"agent"`
+	SessionID string `json:"session_id"`
+	Loaded    bool   `json:"loaded"` // it goes on from before
+}
+
+// Kind answers "agent_session".
+func (AgentSession) Kind() string { return KindAgentSession }

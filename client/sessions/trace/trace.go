@@ -86,6 +86,7 @@ var readers = map[string]func(json.RawMessage) (Payload, error){
 	KindUsage:         read[Usage],
 	KindDeadline:      read[Deadline],
 	KindError:         read[Failure],
+	KindAgentSession:  read[AgentSession],
 }
 
 // Read makes a payload of an event that is not sealed. A payload that does not fit its kind is an error.

@@ -78,7 +78,7 @@ func (r *Runner) startAgent(ctx context.Context, previous string) (startedAgent,
 // introduce tells which agent works, and watches over it; for the loop.
 func (r *Runner) introduce(started startedAgent) {
 	r.agent, r.session = started.agent, started.session.ID
-	r.emit("", agentSession{Agent: started.agent.Name(), SessionID: started.session.ID, Loaded: started.session.Loaded})
+	r.emit("", trace.AgentSession{Agent: started.agent.Name(), SessionID: started.session.ID, Loaded: started.session.Loaded})
 	if started.session.Loaded {
 		r.context = "" // it remembers
 	}

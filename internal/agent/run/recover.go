@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,20 +16,6 @@ const (
 	recoverPage  = 1000
 	recoverPages = 20
 )
-
-// kindAgent is an event of ours beside the vocabulary: which agent works from here on, and as which of its own sessions, so that
-// a later executor can load it.
-const kindAgent = "agent_session"
-
-// agentSession is the payload of kindAgent.
-type agentSession struct {
-	Agent     string `json:"agent"`
-	SessionID string `json:"session_id"`
-	Loaded    bool   `json:"loaded"` // it goes on, and was not begun anew
-}
-
-// Kind answers "agent_session".
-func (agentSession) Kind() string { return kindAgent }
 
 // past is what the end of the log says to a new executor.
 type past struct {
@@ -107,7 +92,7 @@ func enough(pages [][]wire.Event) bool {
 	for _, page := range pages {
 		for _, event := range page {
 			turn = turn || event.Kind == trace.KindTurnStart
-			agent = agent || event.Kind == kindAgent
+			agent = agent || event.Kind == trace.KindAgentSession
 		}
 	}
 	return turn && agent
@@ -122,13 +107,6 @@ func fold(events []wire.Event) *past {
 			continue
 		}
 		p.writer = event.SenderDeviceID
-		if event.Kind == kindAgent {
-			var session agentSession
-			if json.Unmarshal(event.Payload, &session) == nil && session.SessionID != "" {
-				p.agent = session.SessionID
-			}
-			continue
-		}
 		payload, err := trace.Read(event)
 		if err != nil {
 			continue // whoever wrote it meant something else
@@ -170,6 +148,8 @@ func (p *past) take(event wire.Event, payload trace.Payload) {
 		if payload.Outcome != trace.ControlQueued {
 			p.said[payload.ControlID] = true
 		}
+	case trace.AgentSession:
+		p.agent = payload.SessionID
 	case trace.User:
 		p.keep(event, len(payload.Text))
 	case trace.Assistant:

@@ -56,6 +56,11 @@ func (r Renderer) payloadRow(payload trace.Payload) row {
 		return row{mark: "✗", label: "deadline", text: fmt.Sprintf("%s took longer than %s", p.Budget, limit), style: red}
 	case trace.Failure:
 		return row{mark: "✗", label: "error", text: withReason(p.Message, p.Code), style: red, most: longestSpeech}
+	case trace.AgentSession:
+		if p.Loaded {
+			return background("agent", p.Agent+" goes on")
+		}
+		return background("agent", p.Agent)
 	case trace.Unknown:
 		return background(p.Name, string(p.Raw))
 	default:
@@ -96,6 +101,9 @@ func turnEndRow(p trace.TurnEnd) row {
 }
 
 func assistantRow(p trace.Assistant) row {
+	if p.Text == "" {
+		return row{skip: true}
+	}
 	if p.Thought {
 		return row{mark: "‹", label: "thinks", text: p.Text, style: faint, dim: true, most: longestSpeech}
 	}

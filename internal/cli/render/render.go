@@ -63,12 +63,13 @@ type row struct {
 	style style
 	dim   bool // the text too, not only mark and label
 	most  int  // characters of text; 0 is longestData
+	skip  bool // there is nothing to say
 }
 
 // keptKind begins the kinds of records that an import kept as they came.
 const keptKind = "import:"
 
-// Event answers the line of an event, or "" for one that is left out (Kept).
+// Event answers the line of an event, or "" for one that is left out (Kept) or has nothing to say, such as an empty last piece.
 func (r Renderer) Event(event wire.Event) string {
 	if !r.Kept && strings.HasPrefix(event.Kind, keptKind) {
 		return ""
@@ -77,7 +78,11 @@ func (r Renderer) Event(event wire.Event) string {
 	if r.Location != nil {
 		at = at.In(r.Location)
 	}
-	return r.line(fmt.Sprintf("%5d %s", event.Seq, at.Format(time.TimeOnly)), r.eventRow(event))
+	shown := r.eventRow(event)
+	if shown.skip {
+		return ""
+	}
+	return r.line(fmt.Sprintf("%5d %s", event.Seq, at.Format(time.TimeOnly)), shown)
 }
 
 // Frame answers the line of a frame, or "" for one that has nothing to say.
