@@ -6,63 +6,8 @@ import (
 	acpsdk "github.com/coder/acp-go-sdk"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	"github.com/cairnsync/cairn/internal/agent/translate"
 )
-
-// rpc is a JSON-RPC message of either direction.
-type rpc struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  json.RawMessage `json:"params"`
-	Result  json.RawMessage `json:"result"`
-	Error   *struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-func (m rpc) is() bool { return m.Version == "2.0" || m.Method != "" && m.Params != nil }
-
-// wrapped are the fields in which recordings put a message, and its time.
-type wrapped struct {
-	Message   json.RawMessage `json:"message"`
-	Msg       json.RawMessage `json:"msg"`
-	Payload   json.RawMessage `json:"payload"`
-	Data      json.RawMessage `json:"data"`
-	Frame     json.RawMessage `json:"frame"`
-	Raw       json.RawMessage `json:"raw"`
-	TS        json.RawMessage `json:"ts"`
-	Timestamp json.RawMessage `json:"timestamp"`
-	Time      json.RawMessage `json:"time"`
-	At        json.RawMessage `json:"at"`
-}
-
-// unwrap finds the message of a line, and when it was sent.
-func unwrap(line []byte) (message rpc, stamp json.RawMessage, found bool) {
-	var around wrapped
-	if json.Unmarshal(line, &around) != nil {
-		return rpc{}, nil, false
-	}
-	for _, known := range []json.RawMessage{around.TS, around.Timestamp, around.Time, around.At} {
-		if _, ok := moment(known); ok {
-			stamp = known
-			break
-		}
-	}
-	if json.Unmarshal(line, &message) == nil && message.is() {
-		return message, stamp, true
-	}
-	for _, inside := range []json.RawMessage{around.Message, around.Msg, around.Payload, around.Data, around.Frame, around.Raw} {
-		if said := stringOf(inside); said != "" {
-			inside = json.RawMessage(said)
-		}
-		message = rpc{}
-		if json.Unmarshal(inside, &message) == nil && message.is() {
-			return message, stamp, true
-		}
-	}
-	return rpc{}, stamp, false
-}
 
 // Bounds of what is remembered about requests that have no response yet.
 const (
@@ -74,7 +19,7 @@ const (
 type acp struct {
 	*draft
 
-	updates translator
+	updates *translate.Translator
 	prompts map[string]bool      // requests of turns, by id
 	asks    map[string]trace.Ask // open questions, by the id of their request
 	outputs map[string]string    // requests for the output of a terminal: its id, by the id of the request
@@ -94,7 +39,7 @@ func newACP(d *draft) *acp {
 		draft: d, prompts: map[string]bool{}, asks: map[string]trace.Ask{},
 		outputs: map[string]string{}, terminals: map[string]terminal{},
 	}
-	a.updates = newTranslator(a.terminal)
+	a.updates = translate.New(a.terminal)
 	return a
 }
 
@@ -198,6 +143,10 @@ func (a *acp) update(message rpc) {
 		a.keep(message.Method)
 		return
 	}
+	if update.UserMessageChunk != nil {
+		a.echoed(message, update.UserMessageChunk.Content)
+		return
+	}
 	keepNumbers(params.Update, &update)
 	said := a.updates.Update(update)
 	a.sayAll(said)
@@ -206,11 +155,26 @@ func (a *acp) update(message rpc) {
 	}
 }
 
+// echoed is a piece of a prompt that the agent tells: of one that was sent it is a repetition, and of a session that is
+// loaded it is the prompt itself.
+func (a *acp) echoed(message rpc, said acpsdk.ContentBlock) {
+	text := promptText([]acpsdk.ContentBlock{said})
+	switch {
+	case len(a.prompts) > 0:
+		a.keep(message.Method)
+	case a.turn.fresh:
+		a.emit(trace.User{Text: text})
+		a.turn.fresh = true
+	default:
+		a.close(trace.ToolCancelled)
+		a.start(text)
+	}
+}
+
 // quiet reports whether an update may rightly say nothing by itself: pieces that wait for more of them, and changes
 // of a call that are told with its result.
 func quiet(update acpsdk.SessionUpdate) bool {
-	return update.AgentMessageChunk != nil || update.AgentThoughtChunk != nil || update.UserMessageChunk != nil ||
-		update.ToolCall != nil || update.ToolCallUpdate != nil
+	return update.AgentMessageChunk != nil || update.AgentThoughtChunk != nil || update.ToolCall != nil || update.ToolCallUpdate != nil
 }
 
 // keepNumbers puts the raw input and output of a tool back in place of what was decoded of them.
@@ -262,17 +226,11 @@ func (a *acp) permission(message rpc) {
 		a.keep(message.Method)
 		return
 	}
-	a.sayAll(a.updates.Flush())
+	a.sayAll(a.updates.Asking(request))
 	a.ensure()
-	ask := trace.Ask{
-		AskID: plainID(a.base), AskKind: trace.AskPermission, ToolCallID: string(request.ToolCall.ToolCallId),
-		Title: "permission", Options: make([]trace.Option, 0, len(request.Options)),
-	}
-	if request.ToolCall.Title != nil {
-		ask.Title = *request.ToolCall.Title
-	}
-	for _, option := range request.Options {
-		ask.Options = append(ask.Options, trace.Option{ID: string(option.OptionId), Label: option.Name, Kind: trace.OptionKind(option.Kind)})
+	ask := a.updates.Ask(request, a.base)
+	if before, open := a.asks[string(message.ID)]; open {
+		a.emit(trace.AskResolved{AskID: before.AskID, Outcome: trace.AskExpired, Reason: "its request was made again"})
 	}
 	a.emit(ask)
 	a.asks[string(message.ID)] = ask

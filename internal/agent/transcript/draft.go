@@ -225,12 +225,12 @@ func (d *draft) finish(status trace.TurnStatus, reason string) {
 	d.turn = turn{}
 }
 
-// finishFile ends what the file leaves open. A turn whose tool calls have no result was cut off.
+// finishFile ends what the file leaves open. A turn without an answer, or with tool calls without a result, was cut off.
 func (d *draft) finishFile() {
 	if d.turn.id == "" {
 		return
 	}
-	if len(d.turn.calls) > 0 {
+	if d.turn.fresh || len(d.turn.calls) > 0 {
 		d.finish(trace.TurnCancelled, "the transcript ends here")
 		return
 	}

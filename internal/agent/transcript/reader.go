@@ -85,11 +85,25 @@ func (r *Reader) Next() (Step, error) {
 	if step.Skipped = wellFormed(line); step.Skipped != "" {
 		return step, nil
 	}
-	r.draft.begin(step.Line, line, r.knows.recordKey(line))
-	r.last = append(r.last[:0], r.draft.base...)
-	r.knows.record()
+	r.take(step.Line, line)
 	step.Events, step.Cut = r.draft.events, r.draft.cut
 	return step, nil
+}
+
+// maxParts bounds the lists and objects of a record that is looked into: each costs more memory than its text.
+const maxParts = 200_000
+
+// take makes the events of one record.
+func (r *Reader) take(number int, record []byte) {
+	if bytes.Count(record, []byte("{"))+bytes.Count(record, []byte("[")) > maxParts {
+		r.draft.begin(number, record, "")
+		r.last = append(r.last[:0], r.draft.base...)
+		r.draft.keep(typeOf(record))
+		return
+	}
+	r.draft.begin(number, record, r.knows.recordKey(record))
+	r.last = append(r.last[:0], r.draft.base...)
+	r.knows.record()
 }
 
 // end closes what the file leaves open. Its events have ids of the last record's, so that a file that has grown since

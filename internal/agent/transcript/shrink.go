@@ -9,45 +9,91 @@ import (
 // maxPayload is the largest payload that is sent, in bytes: an event must fit into a request of 12 MiB (SS-HTTP-5).
 const maxPayload = 11 << 20
 
-// shrink cuts the longest texts of a payload until it fits, and marks it as truncated. What still does not fit loses
-// its lists and objects.
+// Bounds of what a payload that is too large keeps.
+const (
+	maxShort  = 1 << 10 // bytes of a field
+	maxFields = 64
+)
+
+// truncatedField ends a payload that was cut.
+const truncatedField = `"truncated":true}`
+
+// shrink cuts the longest texts of a payload, which is a valid JSON object, until it fits, and marks it as truncated.
+// What still does not fit loses its lists and objects. It works on the text itself: a payload of millions of small
+// values costs no more memory than one of few large ones.
 func shrink(payload json.RawMessage) json.RawMessage {
-	decoder := json.NewDecoder(bytes.NewReader(payload))
-	decoder.UseNumber()
-	var fields map[string]any
-	if decoder.Decode(&fields) == nil {
-		fields["truncated"] = true
-		for longest := maxPayload / 2; longest >= 1<<10; longest /= 4 {
-			if cut := encode(clipped(fields, longest)); len(cut) <= maxPayload {
-				return cut
-			}
+	for longest := maxPayload / 2; longest >= maxShort; longest /= 4 {
+		cut := clipped(payload, longest)
+		if len(cut)+len(truncatedField) > maxPayload {
+			continue
 		}
+		cut = cut[:len(cut)-1]
+		if len(bytes.TrimSpace(cut)) > 1 {
+			cut = append(cut, ',')
+		}
+		return append(cut, truncatedField...)
 	}
-	return encode(shallow(fields))
+	return shallow(payload)
 }
 
-// clipped answers value with no text longer than longest bytes.
-func clipped(value any, longest int) any {
-	switch value := value.(type) {
-	case string:
-		return clipText(value, longest)
-	case []any:
-		for i := range value {
-			value[i] = clipped(value[i], longest)
+// clipped answers a JSON text with no string longer than longest bytes.
+func clipped(text []byte, longest int) []byte {
+	out := make([]byte, 0, min(len(text), maxPayload)+len(truncatedField)+1)
+	for len(text) > 0 {
+		start := bytes.IndexByte(text, '"')
+		if start < 0 {
+			out = append(out, text...)
+			break
 		}
-		return value
-	case map[string]any:
-		for name := range value {
-			value[name] = clipped(value[name], longest)
+		end := start + 1
+		for text[end] != '"' {
+			if text[end] == '\\' {
+				end++
+			}
+			end++
 		}
-		return value
-	default:
-		return value
+		out = append(out, text[:start+1]...)
+		inside := text[start+1 : end]
+		if len(inside) > longest {
+			out = append(append(out, firstEscaped(inside, longest-len(cutMark))...), cutMark...)
+		} else {
+			out = append(out, inside...)
+		}
+		out = append(out, '"')
+		text = text[end+1:]
+		if len(out) > maxPayload {
+			return append(out, text...) // too large already, whatever follows
+		}
 	}
+	return out
 }
 
 // cutMark ends a text that was cut.
 const cutMark = "… [cut]"
+
+// firstEscaped is the beginning of the inside of a JSON string: at most limit bytes, of whole characters and escapes. The
+// two halves of a surrogate pair stay together.
+func firstEscaped(inside []byte, limit int) []byte {
+	end := 0
+	for end < len(inside) {
+		size := 1
+		switch {
+		case inside[end] != '\\':
+			_, size = utf8.DecodeRune(inside[end:])
+		case inside[end+1] != 'u':
+			size = 2
+		case (inside[end+2]|0x20) == 'd' && bytes.IndexByte([]byte("89aAbB"), inside[end+3]) >= 0:
+			size = min(12, len(inside)-end)
+		default:
+			size = 6
+		}
+		if end+size > limit {
+			break
+		}
+		end += size
+	}
+	return inside[:end]
+}
 
 func clipText(text string, longest int) string {
 	if len(text) <= longest {
@@ -61,24 +107,40 @@ func clipText(text string, longest int) string {
 }
 
 // shallow keeps the short fields of a payload, with lists and objects empty.
-func shallow(fields map[string]any) map[string]any {
-	kept := map[string]any{"truncated": true}
-	for name, value := range fields {
-		if len(name) > 64 || len(kept) > 64 {
+func shallow(payload json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	out := []byte{'{'}
+	if _, err := decoder.Token(); err != nil {
+		return json.RawMessage("{" + truncatedField)
+	}
+	for range maxFields {
+		name, err := decoder.Token()
+		field, isName := name.(string)
+		var value json.RawMessage
+		if err != nil || !isName || decoder.Decode(&value) != nil {
+			break
+		}
+		if len(field) > maxShort {
 			continue
 		}
-		switch value := value.(type) {
-		case []any:
-			kept[name] = []any{}
-		case map[string]any:
-			kept[name] = map[string]any{}
-		case json.Number:
-			if len(value) <= 1<<10 {
-				kept[name] = value
-			}
-		default:
-			kept[name] = clipped(value, 1<<10)
-		}
+		out = append(append(append(out, encode(field)...), ':'), short(value)...)
+		out = append(out, ',')
 	}
-	return kept
+	return append(out, truncatedField...)
+}
+
+// short is a value if it is short, the beginning of it if it is a text, and else an empty one of its kind.
+func short(value json.RawMessage) []byte {
+	switch {
+	case value[0] == '{':
+		return []byte("{}")
+	case value[0] == '[':
+		return []byte("[]")
+	case len(value) <= maxShort:
+		return value
+	case value[0] == '"':
+		return clipped(value, maxShort)
+	default:
+		return []byte("0")
+	}
 }
