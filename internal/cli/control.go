@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,69 +116,4 @@ func (a *app) text(words []string) (string, error) {
 	default:
 		return text, nil
 	}
-}
-
-func newDispatch(a *app) *cobra.Command {
-	var (
-		dispatch wire.Dispatch
-		id, turn string
-		open     bool
-	)
-	cmd := &cobra.Command{Use: "dispatch SESSION [TEXT...]", Short: "Start work on one device of the session's owner", Args: fits}
-	cmd.Annotations = map[string]string{needs: "--device ID"}
-	cmd.Flags().StringVar(&dispatch.DeviceID, "device", "", "`ID` of the device that shall work (needed)")
-	cmd.Flags().BoolVar(&open, "open", false, "ask the device to open the session instead of sending TEXT")
-	cmd.Flags().StringVar(&turn, "turn", "", "the turn `ID`")
-	idFlag(cmd, &id)
-	cmd.RunE = a.asking(func(ctx context.Context, to *client.Client, args []string) error {
-		text, err := a.text(args[1:])
-		switch {
-		case err != nil:
-			return err
-		case dispatch.DeviceID == "":
-			return wrongUsage("--device is missing: `cairn session show %s` lists devices", args[0])
-		case open == (text != ""):
-			return wrongUsage("give either TEXT or --open")
-		case id == "":
-			id = "dispatch:" + a.env.NewID()
-		}
-		dispatch.Mode, dispatch.Text, dispatch.TurnID, dispatch.ControlID = wire.ModeSend, given(text), given(turn), &id
-		if open {
-			dispatch.Mode = wire.ModeOpen
-		}
-		receipt, err := to.Dispatch(ctx, args[0], dispatch)
-		if err != nil {
-			return err
-		}
-		return a.show(receipt, func() error {
-			return a.say("%s", dispatched(receipt, hasOpen(ctx, to, args[0], receipt.TargetDeviceID)))
-		})
-	})
-	return a.jsonFlag(cmd)
-}
-
-// dispatched says what became of a dispatch; here is whether the device has the session open.
-func dispatched(receipt wire.DispatchReceipt, here bool) string {
-	switch {
-	case receipt.Duplicate:
-		return fmt.Sprintf("%s was sent before, as event %d; what it said first stands", receipt.ControlID, receipt.Seq)
-	case here:
-		return fmt.Sprintf("the dispatch is event %d; the device has the session open", receipt.Seq)
-	case receipt.Pushed:
-		return fmt.Sprintf("the dispatch is event %d; the device was woken", receipt.Seq)
-	case receipt.PushReason == wire.PushNoPushToken:
-		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which cannot be woken: it has no push token", receipt.Seq)
-	default:
-		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which could not be woken (%s)", receipt.Seq, receipt.PushReason)
-	}
-}
-
-// hasOpen is true when a device is known to execute the session or to have it open.
-func hasOpen(ctx context.Context, to *client.Client, ref, device string) bool {
-	detail, err := to.GetSession(ctx, ref)
-	if err != nil {
-		return false
-	}
-	return detail.Lease != nil && detail.Lease.DeviceID == device ||
-		slices.ContainsFunc(detail.Presence, func(p wire.Presence) bool { return p.DeviceID == device })
 }

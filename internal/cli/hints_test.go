@@ -43,7 +43,7 @@ func TestWhatAnExecutorChanges(t *testing.T) {
 		said := alice.done("dispatch", "work", "--device", agent.DeviceID(), "--open")
 		return strings.Contains(said, "the device has the session open")
 	}, patience, time.Millisecond)
-	require.Contains(t, following.until(t, "open here")[0], "open here → the agent")
+	following.until(t, "open here → the agent")
 	show := alice.done("session", "show", "work")
 	require.Contains(t, show, "the agent, "+agent.DeviceID()+" until ")
 	require.Contains(t, show, "(you)")

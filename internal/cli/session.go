@@ -21,7 +21,7 @@ import (
 )
 
 func newSession(a *app) *cobra.Command {
-	commands := []func(*app) *cobra.Command{newSessionCreate, newSessionList, newSessionShow, newTail}
+	commands := []func(*app) *cobra.Command{newSessionCreate, newSessionList, newSessionShow, newTail, newSessionPushes, newSessionNotify}
 	for _, c := range controlCommands {
 		commands = append(commands, c.command)
 	}
@@ -198,6 +198,7 @@ func (a *app) printDetail(detail wire.SessionDetail) error {
 		{"created", detail.CreatedAt.String()},
 		{"last event", last},
 		{"executor", executor},
+		{"you are pushed", orDash(given(string(detail.Notify)))},
 		{"sealed", yesNo(detail.E2E)},
 		{"archived", yesNo(detail.Archived)},
 	})
@@ -215,16 +216,16 @@ func (a *app) printDetail(detail wire.SessionDetail) error {
 			user += " (you)"
 		}
 		if len(member.Devices) == 0 {
-			rows = append(rows, []string{user, string(member.Role), "-", "-", "-", "-"})
+			rows = append(rows, []string{user, string(member.Role), "-", "-", "-", "-", "-"})
 		}
 		for _, device := range member.Devices {
-			_, here := open[device.DeviceID]
+			presence, here := open[device.DeviceID]
 			rows = append(rows, []string{
-				user, string(member.Role), device.DeviceID, string(device.Platform), device.Name, yesNo(here),
+				user, string(member.Role), device.DeviceID, string(device.Platform), device.Name, yesNo(here), yesNo(presence.Attention),
 			})
 		}
 	}
-	return a.table("\nMEMBER ROLE DEVICE PLATFORM NAME OPEN", rows)
+	return a.table("\nMEMBER ROLE DEVICE PLATFORM NAME OPEN ATTENTION", rows)
 }
 
 func newArchive(a *app) *cobra.Command {
