@@ -173,7 +173,7 @@ func (r *Runner) promptEnded(agent *acp.Agent, outcome acp.Outcome, err error) {
 		ended.status, ended.reason = statusOf(outcome.StopReason)
 	}
 	tools := trace.ToolError
-	if ended.status == trace.TurnCancelled {
+	if ended.status == trace.TurnCancelled || r.machine.cancelled() {
 		tools = trace.ToolCancelled
 	}
 	ended.payloads = r.translator.Close(tools)

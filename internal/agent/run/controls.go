@@ -81,6 +81,7 @@ func (m *machine) note(control wire.Control, text string) {
 		return
 	}
 	m.notes = append(m.notes, followUp{text: text, control: control.ID})
+	m.queued(control.ID)
 }
 
 // cancel stops the turn that runs, or takes back one that waits.

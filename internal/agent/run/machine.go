@@ -158,6 +158,9 @@ func (m *machine) working() bool {
 	return m.turn != nil && m.turn.prompted && !m.paused && len(m.asks) == 0
 }
 
+// cancelled reports whether the turn that runs was cancelled.
+func (m *machine) cancelled() bool { return m.turn != nil && m.turn.cancelled }
+
 func (m *machine) do(next effect) { m.effects = append(m.effects, next) }
 
 // say appends an event to the turn that runs, if one does.
@@ -178,14 +181,18 @@ func (m *machine) conclude(control string, outcome trace.ControlOutcome, reason 
 	m.do(mark{control})
 }
 
-// queued says that a control waits, when a question is what it waits for.
+// queued says that a control waits, and for what.
 func (m *machine) queued(control string) {
-	if len(m.asks) == 0 {
-		return
+	result := trace.ControlResult{ControlID: control, Outcome: trace.ControlQueued, Reason: "the prompt that runs comes first"}
+	switch {
+	case len(m.asks) > 0:
+		result.Reason, result.BlockedByAskID = "a question is open: "+m.asks[0].Title, m.asks[0].AskID
+	case m.paused:
+		result.Reason = "the session is paused"
+	case m.turn == nil:
+		result.Reason = "it goes with the next prompt"
 	}
-	m.say(trace.ControlResult{
-		ControlID: control, Outcome: trace.ControlQueued, Reason: "a question is open: " + m.asks[0].Title, BlockedByAskID: m.asks[0].AskID,
-	})
+	m.say(result)
 }
 
 // output says what the agent did, and holds it there when a pause was asked for.

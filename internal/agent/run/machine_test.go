@@ -111,7 +111,7 @@ func TestMachine(t *testing.T) {
 		"a prompt becomes a turn, marked when its begin is stored, given to the agent after that": append(begun[:2:2],
 			step{completed(), []string{"c1 turn_end completed"}}),
 		"a prompt that comes meanwhile waits, pending, and runs next": append(begun[:2:2],
-			step{control("c2 send @t2 then that"), nil},
+			step{control("c2 send @t2 then that"), []string{"c1 control_result c2 queued"}},
 			step{completed(), []string{"c1 turn_end completed", "t2 turn_start c2", "mark c2", "confirm t2"}},
 			step{turnStored{"t2"}, []string{"prompt then that"}}),
 		"SS-CTL-3 the first answer wins, a second one is told so": append(begun[:2:2],
@@ -164,7 +164,7 @@ func TestMachine(t *testing.T) {
 			{turnStored{"c1"}, []string{"c1 turn_end cancelled"}},
 		},
 		"cancel takes back a prompt that waits, and knows one that is gone": append(begun[:2:2],
-			step{control("c2 send @t2 next"), nil},
+			step{control("c2 send @t2 next"), []string{"c1 control_result c2 queued"}},
 			step{control("c3 cancel @t2"), []string{"c1 control_result c2 superseded", "mark c2", "c1 control_result c3 applied", "mark c3"}},
 			step{control("c4 cancel @t2"), []string{"c1 control_result c4 expired", "mark c4"}},
 			step{completed(), []string{"c1 turn_end completed"}},
@@ -173,12 +173,12 @@ func TestMachine(t *testing.T) {
 			step{control("c2 pause"), []string{"c1 control_result c2 applied", "mark c2"}},
 			step{gotOutput{payloads: []trace.Payload{trace.Assistant{Text: "x"}}}, []string{"c1 assistant"}},
 			step{gotOutput{payloads: []trace.Payload{trace.ToolStart{}}, boundary: true}, []string{"c1 tool_start", "c1 run_state paused"}},
-			step{control("c3 send next"), nil},
+			step{control("c3 send next"), []string{"c1 control_result c3 queued"}},
 			step{control("c4 resume"), []string{"c1 control_result c4 applied", "mark c4", "c1 run_state running", "release"}},
 			step{completed(), []string{"c1 turn_end completed", "c3 turn_start c3", "mark c3", "confirm c3"}}),
 		"a pause at rest keeps the next turn waiting": {
 			{control("c1 pause"), []string{"- control_result c1 applied", "mark c1", "- run_state paused"}},
-			{control("c2 send go"), nil},
+			{control("c2 send go"), []string{"- control_result c2 queued"}},
 			{control("c3 pause"), []string{"- control_result c3 applied", "mark c3"}},
 			{control("c4 resume"), []string{
 				"- control_result c4 applied", "mark c4", "- run_state running", "release", "c2 turn_start c2", "mark c2", "confirm c2",
@@ -189,9 +189,9 @@ func TestMachine(t *testing.T) {
 			step{gotOutput{boundary: true}, []string{"c1 run_state paused"}},
 			step{control("c3 cancel"), []string{"c1 control_result c3 applied", "mark c3", "c1 run_state running", "release", "interrupt"}}),
 		"an injected text goes with the next prompt, in this turn or the next": append(begun[:2:2],
-			step{control("c2 inject mind the tests"), nil},
+			step{control("c2 inject mind the tests"), []string{"c1 control_result c2 queued"}},
 			step{completed(), []string{"c1 turn_end completed"}},
-			step{control("c3 inject and the docs"), nil},
+			step{control("c3 inject and the docs"), []string{"- control_result c3 queued"}},
 			step{control("c4 send go on"), []string{"c4 turn_start c4", "mark c4", "confirm c4"}},
 			step{turnStored{"c4"}, []string{
 				"c4 user mind the tests", "c4 control_result c2 applied", "mark c2", "c4 user and the docs", "c4 control_result c3 applied", "mark c3",
@@ -256,7 +256,7 @@ func TestQueuesAreBounded(t *testing.T) {
 	m.handle(turnStored{"c"})
 	for _, kind := range []string{"send", "steer"} {
 		for i := range maxWaiting {
-			require.Empty(t, m.handle(control(fmt.Sprintf("%s%d %s text", kind, i, kind))))
+			require.Contains(t, told(m.handle(control(fmt.Sprintf("%s%d %s text", kind, i, kind)))[0]), "queued")
 		}
 		got := m.handle(control("one-more " + kind + " text"))
 		require.Equal(t, "c control_result one-more rejected", told(got[0]))

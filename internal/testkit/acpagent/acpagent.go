@@ -27,6 +27,7 @@
 //	call METHOD                    calls an extension method of the client, says the error
 //	env NAME · cwd                 says a variable ("unset" when it is none), its folder
 //	touch FILE · wait FILE         makes a file · goes on when it exists
+//	pid FILE                       writes the agent's process number there
 //	garbage TEXT · longline N      a line of its own on stdout · a chunk whose line has N bytes
 //	stderr TEXT · die CODE         writes there · ends at once
 //	closestdout · closestdin       closes it and goes on
@@ -87,8 +88,10 @@ func Run(arguments []string) (int, error) {
 		fmt.Fprintf(os.Stdout, "Welcome, line %d\n", i+1)
 	}
 	a := &agent{options: o, out: &output{to: os.Stdout}, sessions: make(map[acpsdk.SessionId]*session), forever: make(chan struct{})}
-	a.conn = acpsdk.NewAgentSideConnection(a, a.out, os.Stdin)
+	ready := make(chan struct{})
+	a.conn = acpsdk.NewAgentSideConnection(a, a.out, &held{ready, os.Stdin})
 	a.conn.SetLogger(slog.New(slog.DiscardHandler))
+	close(ready)
 	<-a.conn.Done()
 	if a.hangs.Load() {
 		<-a.forever
@@ -141,6 +144,18 @@ func parse(arguments []string) (options, error) {
 		}
 	}
 	return o, nil
+}
+
+// held reads only when everything is in its place: the SDK reads from the moment a connection is made.
+type held struct {
+	ready chan struct{}
+	from  io.Reader
+}
+
+// Read reads.
+func (h *held) Read(to []byte) (int, error) {
+	<-h.ready
+	return h.from.Read(to)
 }
 
 // output keeps what the SDK writes and what the script writes apart, line by line.

@@ -2,9 +2,11 @@ package acpagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +40,7 @@ func init() { //nolint:gochecknoinits // a table of methods that look themselves
 		"write": (*scene).write, "rawwrite": (*scene).rawWrite,
 		"terminal": (*scene).terminal, "background": (*scene).background, "output": (*scene).output,
 		"kill": (*scene).kill, "release": (*scene).release, "exit": (*scene).exit,
-		"spawn": (*scene).spawn, "call": (*scene).call, "env": (*scene).env, "cwd": (*scene).cwd,
+		"spawn": (*scene).spawn, "call": (*scene).call, "env": (*scene).env, "cwd": (*scene).cwd, "pid": (*scene).pid,
 		"touch": (*scene).touch, "wait": (*scene).wait,
 		"garbage": (*scene).garbage, "longline": (*scene).longLine, "stderr": (*scene).stderr, "die": (*scene).die,
 		"closestdout": (*scene).closeStdout, "closestdin": (*scene).closeStdin,
@@ -102,6 +104,15 @@ func (s *scene) chunks(ctx context.Context, rest string) error {
 	if err != nil {
 		return err
 	}
+	before, after, err := s.chunkLine()
+	if err != nil {
+		return err
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return err
+	}
+	line := slices.Concat(before, quoted[1:len(quoted)-1], after)
 	for i := range n {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -111,7 +122,7 @@ func (s *scene) chunks(ctx context.Context, rest string) error {
 				return err
 			}
 		}
-		if err := s.say(ctx, text); err != nil {
+		if _, err := s.out.Write(line); err != nil {
 			return err
 		}
 	}

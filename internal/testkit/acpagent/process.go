@@ -1,6 +1,7 @@
 package acpagent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,6 +42,10 @@ func (s *scene) cwd(ctx context.Context, _ string) error {
 	return s.say(ctx, folder)
 }
 
+func (s *scene) pid(_ context.Context, file string) error {
+	return os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600)
+}
+
 func (s *scene) touch(_ context.Context, file string) error { return os.WriteFile(file, nil, 0o600) }
 
 func (s *scene) wait(ctx context.Context, file string) error { return until(ctx, file) }
@@ -54,23 +60,25 @@ func (s *scene) longLine(_ context.Context, rest string) error {
 	if err != nil {
 		return err
 	}
-	line := func(text string) ([]byte, error) {
-		encoded, err := json.Marshal(map[string]any{
-			"jsonrpc": "2.0", "method": acpsdk.ClientMethodSessionUpdate,
-			"params": acpsdk.SessionNotification{SessionId: s.session.id, Update: acpsdk.UpdateAgentMessageText(text)},
-		})
-		return append(encoded, '\n'), err
-	}
-	empty, err := line("")
+	before, after, err := s.chunkLine()
 	if err != nil {
 		return err
 	}
-	full, err := line(strings.Repeat("x", max(0, length-len(empty))))
-	if err != nil {
-		return err
-	}
-	_, err = s.out.Write(full)
+	line := append(before, strings.Repeat("x", max(0, length-len(before)-len(after)))...)
+	_, err = s.out.Write(append(line, after...))
 	return err
+}
+
+// chunkLine is the line of a message chunk, cut in two where its text belongs: encoding it each time would be
+// most of the work of many chunks, or of a long one.
+func (s *scene) chunkLine() (before, after []byte, err error) {
+	const text = "-text-"
+	line, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "method": acpsdk.ClientMethodSessionUpdate,
+		"params": acpsdk.SessionNotification{SessionId: s.session.id, Update: acpsdk.UpdateAgentMessageText(text)},
+	})
+	before, after, _ = bytes.Cut(line, []byte(text))
+	return slices.Clip(before), append(after, '\n'), err
 }
 
 func (s *scene) stderr(_ context.Context, text string) error {

@@ -1,0 +1,4 @@
+package run_test
+
+// runAsProcess is filled in below.
+func runAsProcess() {}
