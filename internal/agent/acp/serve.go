@@ -23,8 +23,8 @@ func (a *Agent) serve(ctx context.Context, method string, params json.RawMessage
 	defer context.AfterFunc(a.alive, cancel)()
 	switch method {
 	case acpsdk.ClientMethodSessionRequestPermission:
-		return answer(params, func(p acpsdk.RequestPermissionRequest) (acpsdk.RequestPermissionResponse, error) {
-			return a.permission(ctx, p, params)
+		return answer(params, func(p permissionRequest) (acpsdk.RequestPermissionResponse, error) {
+			return a.permission(ctx, p.RequestPermissionRequest)
 		})
 	case acpsdk.ClientMethodFsReadTextFile:
 		return step(ctx, a, params, a.files.read)
@@ -81,20 +81,8 @@ func answer[P, R any](params json.RawMessage, serve func(P) (R, error)) (any, *a
 const refused = -32603
 
 // permission asks the Handler. Whatever it says, a cancelled prompt gets "cancelled", as the protocol demands.
-func (a *Agent) permission(
-	ctx context.Context, p acpsdk.RequestPermissionRequest, params json.RawMessage,
-) (acpsdk.RequestPermissionResponse, error) {
+func (a *Agent) permission(ctx context.Context, p acpsdk.RequestPermissionRequest) (acpsdk.RequestPermissionResponse, error) {
 	cancelled := acpsdk.RequestPermissionResponse{Outcome: acpsdk.NewRequestPermissionOutcomeCancelled()}
-	var raw struct {
-		ToolCall struct {
-			RawInput  json.RawMessage `json:"rawInput"`
-			RawOutput json.RawMessage `json:"rawOutput"`
-		} `json:"toolCall"`
-	}
-	if json.Unmarshal(params, &raw) == nil {
-		keepRaw(&p.ToolCall.RawInput, raw.ToolCall.RawInput)
-		keepRaw(&p.ToolCall.RawOutput, raw.ToolCall.RawOutput)
-	}
 	ctx, closeAsk, open := a.openAsk(ctx)
 	defer closeAsk()
 	if !open {

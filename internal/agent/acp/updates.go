@@ -2,6 +2,8 @@ package acp
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	acpsdk "github.com/coder/acp-go-sdk"
 )
@@ -40,40 +42,90 @@ func (a *Agent) update(params json.RawMessage) (why string) {
 	return ""
 }
 
-// readUpdate decodes one update: nil for a variant that is not known. The raw input and output of tools stay as
-// they came, in json.RawMessage, so that large numbers and the order of names survive.
+// readUpdate decodes one update: nil for a variant that is not known.
 func readUpdate(raw json.RawMessage) (update *acpsdk.SessionUpdate, why string) {
-	var head struct {
-		Variant   string          `json:"sessionUpdate"`
-		RawInput  json.RawMessage `json:"rawInput"`
-		RawOutput json.RawMessage `json:"rawOutput"`
+	var variant struct {
+		Name string `json:"sessionUpdate"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil || head.Variant == "" {
+	if err := json.Unmarshal(raw, &variant); err != nil || variant.Name == "" {
 		return nil, "update without its kind"
 	}
-	if !knownUpdates[head.Variant] {
+	if !knownUpdates[variant.Name] {
 		return nil, ""
+	}
+	var values toolValues
+	if strings.HasPrefix(variant.Name, "tool_call") {
+		raw = values.takeOut(raw)
 	}
 	update = &acpsdk.SessionUpdate{}
 	if err := json.Unmarshal(raw, update); err != nil {
-		return nil, "update " + head.Variant + " in another shape"
+		return nil, "update " + variant.Name + " in another shape"
 	}
 	switch {
 	case update.ToolCall != nil:
-		keepRaw(&update.ToolCall.RawInput, head.RawInput)
-		keepRaw(&update.ToolCall.RawOutput, head.RawOutput)
+		values.putIn(&update.ToolCall.RawInput, &update.ToolCall.RawOutput)
 	case update.ToolCallUpdate != nil:
-		keepRaw(&update.ToolCallUpdate.RawInput, head.RawInput)
-		keepRaw(&update.ToolCallUpdate.RawOutput, head.RawOutput)
+		values.putIn(&update.ToolCallUpdate.RawInput, &update.ToolCallUpdate.RawOutput)
 	}
 	return update, ""
 }
 
-// keepRaw puts a value in place of what the SDK made of it.
-func keepRaw(field *any, raw json.RawMessage) {
-	if *field != nil {
-		*field = raw
+// toolValues are the raw input and output of a tool call, which may be any JSON. They go around the SDK's
+// decoding, so that large numbers and the order of names survive it.
+type toolValues struct {
+	input, output json.RawMessage
+}
+
+// takeOut takes the values out of a tool call; what is no object stays as it is.
+func (v *toolValues) takeOut(call json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(call, &fields) != nil {
+		return call
 	}
+	v.input, v.output = fields["rawInput"], fields["rawOutput"]
+	if v.input == nil && v.output == nil {
+		return call
+	}
+	delete(fields, "rawInput")
+	delete(fields, "rawOutput")
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return call
+	}
+	return rest
+}
+
+// putIn gives the values, in json.RawMessage, to whoever reads the call. null is none.
+func (v *toolValues) putIn(input, output *any) {
+	for field, value := range map[*any]json.RawMessage{input: v.input, output: v.output} {
+		if len(value) > 0 && string(value) != "null" {
+			*field = value
+		}
+	}
+}
+
+// permissionRequest is a permission request whose tool call keeps its values as they came.
+type permissionRequest struct {
+	acpsdk.RequestPermissionRequest
+}
+
+// UnmarshalJSON decodes the request.
+func (p *permissionRequest) UnmarshalJSON(raw []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return fmt.Errorf("read permission request: %w", err)
+	}
+	var values toolValues
+	fields["toolCall"] = values.takeOut(fields["toolCall"])
+	rest, err := json.Marshal(fields)
+	if err == nil {
+		err = json.Unmarshal(rest, &p.RequestPermissionRequest)
+	}
+	if err != nil {
+		return fmt.Errorf("read permission request: %w", err)
+	}
+	values.putIn(&p.ToolCall.RawInput, &p.ToolCall.RawOutput)
+	return nil
 }
 
 func (a *Agent) current() acpsdk.SessionId {
