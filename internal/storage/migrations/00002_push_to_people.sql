@@ -45,7 +45,8 @@ SELECT o.id, o.session_id, 'dispatch', o.device_id, d.user_id, o.control_id, 'wa
 CREATE TABLE push_outbox_anew (
     id         text PRIMARY KEY,
     session_id text NOT NULL,
-    type       text NOT NULL,
+    -- The defaults are for servers of the version before, which may still run.
+    type       text NOT NULL DEFAULT 'dispatch',
     device_id  text NOT NULL,
     -- Of a dispatch.
     control_id text,
@@ -59,7 +60,7 @@ CREATE TABLE push_outbox_anew (
     -- pause after the one before.
     not_before bigint NOT NULL,
     -- Somebody sends it now, until not_before.
-    claimed    boolean NOT NULL
+    claimed    boolean NOT NULL DEFAULT FALSE
 );
 INSERT INTO push_outbox_anew (id, session_id, type, device_id, control_id, mode, created_at, attempts, not_before, claimed)
 SELECT id, session_id, 'dispatch', device_id, control_id, mode, created_at, attempts, not_before, FALSE FROM push_outbox;
