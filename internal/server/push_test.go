@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -575,4 +576,28 @@ func TestNodesPushOnce(t *testing.T) {
 	for _, phone := range phones {
 		require.Equal(t, []string{told("ask", seq)}, d.received(phone))
 	}
+}
+
+// Attention on one node is seen on the other, and silences what is appended there.
+func TestAttentionAcrossNodes(t *testing.T) {
+	t.Parallel()
+	db := testkit.New(t, testkit.Postgres)
+	o := newOffice(t, db, forever)
+	other := servertest.Start(t, db, pushing(t, o.fake, forever))
+	d := o.desk(t)
+	watcher := d.executor.open(t, history.SSE, d.session, 0)
+	reader := raw(t, at(other), d.owner)
+	stream := reader.open(t, history.WebSocket, d.session, 0)
+	require.NoError(t, stream.Write(t.Context(), map[string]any{"t": "presence", "attention": true}))
+	attends := func(want bool) func(history.Frame) bool {
+		return func(f history.Frame) bool {
+			var body wire.Presence
+			return f.Name == wire.FramePresence && json.Unmarshal(f.Data, &body) == nil && body.DeviceID == reader.Device && body.Attention == want
+		}
+	}
+	watcher.await(t, 5*soon, "attention on the other node", attends(true))
+	d.becomes(t, d.own, d.append(t, wire.KindAsk), wire.PushSkipped, wire.PushAttention)
+	require.NoError(t, stream.Write(t.Context(), map[string]any{"t": "presence", "driving": true, "attention": false}))
+	watcher.await(t, 5*soon, "no attention any more", attends(false))
+	d.becomes(t, d.own, d.append(t, wire.KindAsk), wire.PushSent, "")
 }

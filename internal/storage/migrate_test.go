@@ -107,6 +107,12 @@ func TestUpgradeFrom1(t *testing.T) {
 			} {
 				require.Equal(t, want, one(t, db, query), query)
 			}
+			// A server of version 1 may still run.
+			require.NoError(t, db.Write(t.Context(), nil, func(tx storage.Tx) error {
+				return tx.Exec(`INSERT INTO push_outbox (id, session_id, control_id, device_id, mode, created_at, attempts, not_before)
+					VALUES ('y', 's', 'c', 'd', 'open', 4, 2, 5)`)
+			}))
+			require.Equal(t, "dispatch", one(t, db, `SELECT type FROM push_outbox WHERE id = 'y' AND NOT claimed`))
 			require.NoError(t, db.Write(t.Context(), nil, func(tx storage.Tx) error { return tx.Exec(`DELETE FROM sessions WHERE id = 's'`) }))
 			require.Equal(t, "0", one(t, db, `SELECT count(*) FROM push_outcomes`))
 		})
