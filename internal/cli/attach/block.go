@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
@@ -157,7 +158,7 @@ func hang(mark row, in style, text string, room int) []row {
 		if i == 0 {
 			head = mark
 		}
-		rows = append(rows, append(head[:len(head):len(head)], span{in, line}))
+		rows = append(rows, append(slices.Clip(head), span{in, line}))
 	}
 	return rows
 }

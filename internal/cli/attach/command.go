@@ -18,9 +18,9 @@ type slash struct {
 // slashes lists the commands in the order of the help. It is a function, since the help is one of them.
 func slashes() []slash {
 	return []slash{
-		{"send", "TEXT", "start a new turn, now or after this one", func(m *model, rest string) bool { return m.say2(wire.ControlSend, rest, "send") }},
-		{"steer", "TEXT", "say something to the turn that runs", func(m *model, rest string) bool { return m.say2(wire.ControlSteer, rest, "steer") }},
-		{"inject", "TEXT", "add text to the next call of the model", func(m *model, rest string) bool { return m.say2(wire.ControlInject, rest, "inject") }},
+		{"send", "TEXT", "start a new turn, now or after this one", func(m *model, rest string) bool { return m.words(wire.ControlSend, rest, "send") }},
+		{"steer", "TEXT", "say something to the turn that runs", func(m *model, rest string) bool { return m.words(wire.ControlSteer, rest, "steer") }},
+		{"inject", "TEXT", "add text to the next call of the model", func(m *model, rest string) bool { return m.words(wire.ControlInject, rest, "inject") }},
 		{"cancel", "", "cancel the turn that runs", (*model).cancel},
 		{"pause", "", "pause before the next step", func(m *model, _ string) bool { return m.send(wire.ControlPause, "", "", "", "pause") }},
 		{"resume", "", "go on after a pause", func(m *model, _ string) bool { return m.send(wire.ControlResume, "", "", "", "resume") }},
@@ -76,14 +76,14 @@ func (m *model) command(text string) bool {
 	if len(found) == 1 {
 		return found[0].run(m, rest)
 	}
-	m.say(yellow, "/%s is no command; /help lists them, and // begins a text with a slash", short(name, 40))
+	m.sayf(yellow, "/%s is no command; /help lists them, and // begins a text with a slash", short(name, 40))
 	return false
 }
 
-// say2 sends a text as a control of a kind.
-func (m *model) say2(kind wire.ControlKind, text, name string) bool {
+// words sends a text as a control of a kind.
+func (m *model) words(kind wire.ControlKind, text, name string) bool {
 	if text == "" {
-		m.say(yellow, "say what: /%s TEXT", name)
+		m.sayf(yellow, "say what: /%s TEXT", name)
 		return false
 	}
 	if !m.send(kind, text, "", "", name+" “"+oneLine(short(text, 120))+"”") {
@@ -95,7 +95,7 @@ func (m *model) say2(kind wire.ControlKind, text, name string) bool {
 
 func (m *model) cancel(string) bool {
 	if m.live.turnKnown && !m.live.turn.open {
-		m.say(yellow, "no turn runs")
+		m.sayf(yellow, "no turn runs")
 		return true
 	}
 	return m.send(wire.ControlCancel, "", "", m.live.turn.id, "cancel")
@@ -136,10 +136,10 @@ func (m *model) decideNamed(word string, kind wire.ControlKind) bool {
 
 func (m *model) noAsk(word string) {
 	if word == "" || len(m.live.asks) == 0 {
-		m.say(yellow, "nothing is asked")
+		m.sayf(yellow, "nothing is asked")
 		return
 	}
-	m.say(yellow, "no open ask is called %s", short(word, 40))
+	m.sayf(yellow, "no open ask is called %s", short(word, 40))
 }
 
 // answerNamed takes its first word for an ask when it names one, else all of it answers the selected one.
@@ -157,7 +157,7 @@ func (m *model) answerNamed(rest string) bool {
 		m.noAsk("")
 		return false
 	case text == "":
-		m.say(yellow, "say what: /answer [ASK] TEXT")
+		m.sayf(yellow, "say what: /answer [ASK] TEXT")
 		return false
 	}
 	m.reply(*ask, wire.ControlAnswer, text, "answer “"+oneLine(short(text, 60))+"” to")
@@ -171,7 +171,7 @@ func (m *model) dispatch(rest string) bool {
 	}
 	device, text, problem := m.target(rest)
 	if problem != "" {
-		m.say(yellow, "%s", problem)
+		m.sayf(yellow, "%s", problem)
 		return false
 	}
 	id := "dispatch:" + m.newID()

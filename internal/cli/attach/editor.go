@@ -41,8 +41,8 @@ func (e *editor) insert(text string) bool {
 
 func (e *editor) set(text string) { e.text, e.at = text, len(text) }
 
-// take empties the prompt, remembers what stood there, and answers it.
-func (e *editor) take() string {
+// take empties the prompt and remembers what stood there.
+func (e *editor) take() {
 	text := e.text
 	if strings.TrimSpace(text) != "" && (len(e.history) == 0 || e.history[len(e.history)-1] != text) {
 		e.history = append(e.history, text)
@@ -50,7 +50,6 @@ func (e *editor) take() string {
 	}
 	e.recall, e.draft = len(e.history), ""
 	e.set("")
-	return text
 }
 
 func (e *editor) empty() bool { return e.text == "" }
@@ -181,7 +180,7 @@ func (e *editor) across(to, from int) int {
 	return to
 }
 
-// draw answers at most most rows of room columns with the cursor in one of them, and where.
+// draw answers no more than most rows of room columns with the cursor in one of them, and where.
 func (e *editor) draw(room, most int) (rows []string, x, y int) {
 	room = max(room, 2)
 	var (

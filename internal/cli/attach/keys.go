@@ -38,11 +38,11 @@ func (m *model) terminal(msg any) {
 func (m *model) paste(text string) {
 	m.overlay = nil
 	if why := m.readOnly(); why != "" {
-		m.say(yellow, "%s", why)
+		m.sayf(yellow, "%s", why)
 		return
 	}
 	if !m.editor.insert(text) {
-		m.say(yellow, "that is longer than %d characters, which is the most one can send", wire.MaxText)
+		m.sayf(yellow, "that is longer than %d characters, which is the most one can send", wire.MaxText)
 	}
 }
 
@@ -67,11 +67,11 @@ func (m *model) key(msg tea.KeyPressMsg) {
 		m.submit()
 	case why != "" && m.editor.empty() && msg.Text != "/":
 		if msg.Text != "" {
-			m.say(yellow, "%s", why) // only commands are typed then
+			m.sayf(yellow, "%s", why) // only commands are typed then
 		}
 	case m.editor.key(name):
 	case msg.Text != "" && !m.editor.insert(msg.Text):
-		m.say(yellow, "that is longer than %d characters, which is the most one can send", wire.MaxText)
+		m.sayf(yellow, "that is longer than %d characters, which is the most one can send", wire.MaxText)
 	}
 }
 
@@ -87,7 +87,7 @@ func (m *model) interrupt() {
 	if m.driving {
 		what = "ctrl+c again leaves and stops the agent of this device"
 	}
-	m.say(yellow, "%s", what)
+	m.sayf(yellow, "%s", what)
 	m.do(timerEffect{quitWithin, hintMsg{}})
 }
 
@@ -118,7 +118,7 @@ func (m *model) viewKey(name string) bool {
 		}
 	case "ctrl+o":
 		if !m.win.toggle() {
-			m.say(plain, "there is no tool call here")
+			m.sayf(plain, "there is no tool call here")
 		}
 	case "ctrl+t":
 		m.win.all = !m.win.all
@@ -159,7 +159,7 @@ func (m *model) askKey(text string) bool {
 	}
 	switch kind, decides := kinds[text]; {
 	case !m.armed[ask.AskID]:
-		m.say(yellow, "this ask has just come: look, then press %s again", text)
+		m.sayf(yellow, "this ask has just come: look, then press %s again", text)
 	case decides:
 		m.decide(*ask, kind)
 	default:

@@ -195,8 +195,8 @@ func (m *model) timer(msg any) {
 	}
 }
 
-// say shows a line for a while. It must be fit to print.
-func (m *model) say(in style, format string, args ...any) {
+// sayf shows a line for a while. It must be fit to print.
+func (m *model) sayf(in style, format string, args ...any) {
 	m.notice, m.noticeStyle = oneLine(fmt.Sprintf(format, args...)), in
 	m.noticeNumber++
 	m.do(timerEffect{noticeStays, noticeMsg{m.noticeNumber}})
@@ -333,13 +333,12 @@ func (m *model) streamEnd(err error) {
 	m.connText = endText(err)
 	m.outbox = nil
 	m.presence, m.holder = map[string]wire.Presence{}, ""
-	m.say(red, "%s; what is here stays readable, ctrl+c leaves", m.connText)
+	m.sayf(red, "%s; what is here stays readable, ctrl+c leaves", m.connText)
 }
 
 func endText(err error) string {
-	var closed *client.ClosedError
-	if errors.As(err, &closed) {
-		switch closed.Code {
+	if closed, is := errors.AsType[*client.ClosedError](err); is {
+		switch closed.Code { //nolint:exhaustive // the others are not the last word
 		case code.CloseNoAccess:
 			return "you may not see this session any more"
 		case code.CloseNotFound:

@@ -57,11 +57,11 @@ func (m *model) drop(id string) {
 // may says why nothing can be sent, and answers whether it can.
 func (m *model) may() bool {
 	if why := m.readOnly(); why != "" {
-		m.say(yellow, "%s", why)
+		m.sayf(yellow, "%s", why)
 		return false
 	}
 	if len(m.outbox) >= maxWishes {
-		m.say(yellow, "%d wishes wait already; /cancel or wait", len(m.outbox))
+		m.sayf(yellow, "%d wishes wait already; /cancel or wait", len(m.outbox))
 		return false
 	}
 	return true
@@ -112,21 +112,21 @@ func (m *model) retry(id string) {
 
 // sent takes how an attempt went. What may have arrived is sent again with the same id.
 func (m *model) sent(msg sentMsg) {
+	if msg.err == nil && msg.dispatch != nil {
+		m.sayf(plain, "%s", m.dispatched(*msg.dispatch))
+	}
 	w := m.wish(msg.id)
 	if w == nil {
 		return // its outcome was quicker than its receipt
 	}
 	if msg.err == nil {
 		w.stored, w.note = true, ""
-		if msg.dispatch != nil {
-			m.say(plain, "%s", m.dispatched(*msg.dispatch))
-		}
 		return
 	}
 	refused := client.AsAPIError(msg.err)
 	if refused != nil && refused.Status/100 == 4 && refused.Status != http.StatusRequestTimeout && refused.Status != http.StatusTooManyRequests {
 		m.drop(w.id)
-		m.say(red, "%s was refused: %s", w.what, short(refused.Message, 200))
+		m.sayf(red, "%s was refused: %s", w.what, short(refused.Message, 200))
 		if refused.Code == code.NotAMember || refused.Code == code.Forbidden {
 			m.do(detailEffect{})
 		}
@@ -169,7 +169,7 @@ func (m *model) outcome(p trace.ControlResult) {
 		w.note = outcomeText(p, m.askTitle)
 	default:
 		m.drop(w.id)
-		m.say(yellow, "%s: %s", w.what, outcomeText(p, m.askTitle))
+		m.sayf(yellow, "%s: %s", w.what, outcomeText(p, m.askTitle))
 	}
 }
 
@@ -184,7 +184,7 @@ func (m *model) askTitle(id string) string {
 func (m *model) decide(ask trace.Ask, kind wire.ControlKind) {
 	control := wire.Control{Kind: kind}
 	if _, err := trace.Resolve(ask, control); err != nil {
-		m.say(yellow, "“%s” has nothing to %s: pick an option, or /answer it", short(askLine(ask), 80), kind)
+		m.sayf(yellow, "“%s” has nothing to %s: pick an option, or /answer it", short(askLine(ask), 80), kind)
 		return
 	}
 	m.reply(ask, kind, "", string(kind))
@@ -193,7 +193,7 @@ func (m *model) decide(ask trace.Ask, kind wire.ControlKind) {
 // choose answers an ask with an option; options count from 1.
 func (m *model) choose(ask trace.Ask, number int) {
 	if number < 1 || number > len(ask.Options) {
-		m.say(yellow, "“%s” has no option %d", short(askLine(ask), 80), number)
+		m.sayf(yellow, "“%s” has no option %d", short(askLine(ask), 80), number)
 		return
 	}
 	option := ask.Options[number-1]
@@ -202,7 +202,7 @@ func (m *model) choose(ask trace.Ask, number int) {
 
 func (m *model) reply(ask trace.Ask, kind wire.ControlKind, text, what string) {
 	if m.wishFor(ask.AskID) != nil {
-		m.say(yellow, "“%s” has your answer already", short(askLine(ask), 80))
+		m.sayf(yellow, "“%s” has your answer already", short(askLine(ask), 80))
 		return
 	}
 	if m.send(kind, text, ask.AskID, "", what+" “"+short(askLine(ask), 80)+"”") {
@@ -214,20 +214,20 @@ func (m *model) reply(ask trace.Ask, kind wire.ControlKind, text, what string) {
 func (m *model) startAgent() {
 	switch {
 	case !m.canTake:
-		m.say(yellow, `no agent to take over with: start it with cairn attach SESSION --command "AGENT …"`)
+		m.sayf(yellow, `no agent to take over with: start it with cairn attach SESSION --command "AGENT …"`)
 		return
 	case m.driving || m.starting:
-		m.say(yellow, "this device drives already")
+		m.sayf(yellow, "this device drives already")
 		return
 	case m.role != wire.RoleOwner:
-		m.say(yellow, "only devices of the session's owner can take it over")
+		m.sayf(yellow, "only devices of the session's owner can take it over")
 		return
 	case m.conn == ended:
-		m.say(yellow, "%s", m.connText)
+		m.sayf(yellow, "%s", m.connText)
 		return
 	}
 	m.starting = true
-	m.say(plain, "starting the agent …")
+	m.sayf(plain, "starting the agent …")
 	m.do(takeEffect{force: m.holder != "" && m.holder != m.own})
 }
 
@@ -236,19 +236,19 @@ func (m *model) agent(msg any) {
 	case takenMsg:
 		m.starting = false
 		if msg.err != nil {
-			m.say(red, "could not take over: %s", short(msg.err.Error(), 300))
+			m.sayf(red, "could not take over: %s", short(msg.err.Error(), 300))
 			return
 		}
 		m.driving = true
-		m.say(green, "this device drives now")
+		m.sayf(green, "this device drives now")
 	case driverNoticeMsg:
-		m.say(plain, "agent: %s", short(msg.text, 300))
+		m.sayf(plain, "agent: %s", short(msg.text, 300))
 	case driverEndMsg:
 		m.driving = false
 		if msg.err != nil {
-			m.say(red, "the agent ended: %s", short(msg.err.Error(), 300))
+			m.sayf(red, "the agent ended: %s", short(msg.err.Error(), 300))
 			return
 		}
-		m.say(yellow, "the agent ended")
+		m.sayf(yellow, "the agent ended")
 	}
 }

@@ -158,7 +158,7 @@ func count(tokens int64) string {
 	return fmt.Sprintf("%.1fk", float64(tokens)/1000)
 }
 
-// askRows lists what waits for an answer in at most most rows: the selected ask in full, the others in a row each.
+// askRows lists what waits for an answer in no more than most rows: the selected ask in full, the others in a row each.
 func (m *model) askRows(most int) []row {
 	asks := m.live.asks
 	if len(asks) == 0 || most <= 0 {
@@ -220,7 +220,7 @@ func (m *model) fullAsk(ask trace.Ask, place, most int) []row {
 	return append(rows, keys...)
 }
 
-// askKeys says which keys answer an ask, in at most most rows.
+// askKeys says which keys answer an ask, in no more than most rows.
 func (m *model) askKeys(ask trace.Ask, most int) []row {
 	if why := m.readOnly(); why != "" || m.wishFor(ask.AskID) != nil {
 		return nil

@@ -16,12 +16,12 @@ import (
 func TestWrapAndFit(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"one two", "three"}, wrap("one two three", 8))
-	require.Equal(t, []string{"日本", "語x"}, wrap("日本語x", 4))
+	require.Equal(t, []string{"ＡＢ", "Ｃx"}, wrap("ＡＢＣx", 4))
 	require.Equal(t, []string{"  indented", "text"}, wrap("  indented text", 11))
 	require.Equal(t, []string{"a", "", "b"}, wrap("a\n\nb", 5))
 	require.Equal(t, []string{"abcdef", "gh"}, wrap("abcdefgh", 6))
 	require.Equal(t, "ab…", fit("abcd", 3))
-	require.Equal(t, "日…", fit("日本", 3))
+	require.Equal(t, "Ａ…", fit("ＡＢ", 3))
 	require.Empty(t, fit("abcd", 0))
 	require.Equal(t, "e\u0301…", fit("e\u0301xyz", 2))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -47,7 +47,7 @@ func TestEditor(t *testing.T) {
 		"a alt+enter b up x":                        "ax|\nb",
 		"a alt+enter b up ctrl+k":                   "a|\nb",
 		"a b c left left ctrl+u":                    "|bc",
-		"日 本 left backspace":                        "|本",
+		"Ａ Ｂ left backspace":                        "|Ｂ",
 		"e\u0301 x left backspace":                  "|x",
 		"a b backspace backspace backspace":         "|",
 		"1 take 2 take up":                          "2|",
@@ -55,7 +55,7 @@ func TestEditor(t *testing.T) {
 		"1 take 2 take up up up down":               "2|",
 		"1 take d up down":                          "d|",
 		"1 take 1 take up up":                       "1|",
-		"a alt+enter 日 本 up down down":              "a\n日|本",
+		"a alt+enter Ａ Ｂ up down down":              "a\nＡ|Ｂ",
 		"a b c alt+enter d alt+enter e f g up down": "abc\nd\ne|fg",
 	} {
 		var e editor
@@ -201,7 +201,7 @@ func TestOneBlockIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWindow(func(string) string { return "" }, time.UTC)
 	var l log
-	w.append([]entry{l.add("t", trace.Assistant{Text: strings.Repeat("日", maxBlockBytes)})})
+	w.append([]entry{l.add("t", trace.Assistant{Text: strings.Repeat("Ａ", maxBlockBytes)})})
 	w.append(toolCall(&l, trace.TextContent(strings.Repeat("x\n", 1<<20)), trace.DiffContent("a", nil, strings.Repeat("y\n", 1<<20))))
 	w.all = true
 	text := 0

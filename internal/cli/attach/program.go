@@ -2,7 +2,6 @@ package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -81,17 +80,13 @@ func Run(ctx context.Context, o Options) error {
 	r := &runner{options: o, ctx: ctx, model: m, ref: detail.ID, points: make(chan presenceEffect, 1)}
 	program := tea.NewProgram(r, r.teaOptions()...)
 	r.send = program.Send
+	defer context.AfterFunc(ctx, program.Quit)() // a program that its context kills does not wait for its reader
 	_, err = program.Run()
-	stopped := ctx.Err() != nil
 	r.leave(cancel)
-	switch {
-	case m.endErr != nil:
-		return m.endErr
-	case err == nil, stopped && errors.Is(err, tea.ErrProgramKilled):
-		return nil
-	default:
+	if err != nil {
 		return fmt.Errorf("show session: %w", err)
 	}
+	return m.endErr
 }
 
 // runner carries out what the model wants. Its methods of tea.Model are called by one goroutine.
@@ -114,7 +109,7 @@ type runner struct {
 
 func (r *runner) teaOptions() []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithContext(r.ctx), tea.WithInput(r.options.In), tea.WithOutput(r.options.Out), tea.WithoutSignalHandler(),
+		tea.WithInput(r.options.In), tea.WithOutput(r.options.Out), tea.WithoutSignalHandler(),
 	}
 	if !r.options.Color {
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))

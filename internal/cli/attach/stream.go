@@ -199,7 +199,7 @@ func (m *model) answered(p trace.AskResolved) {
 		return
 	}
 	if !m.mine[p.ControlID] {
-		m.say(yellow, "“%s”: %s", askLine(*ask), settledText(p, *ask, m.name))
+		m.sayf(yellow, "“%s”: %s", askLine(*ask), settledText(p, *ask, m.name))
 	}
 	m.drop(p.ControlID)
 }
@@ -233,7 +233,7 @@ func (m *model) reset() {
 	m.win.restart()
 	m.conn = opening
 	m.outbox = nil
-	m.say(yellow, "the server's log was restored: it is read anew")
+	m.sayf(yellow, "the server's log was restored: it is read anew")
 	m.do(m.tail(readTail))
 }
 

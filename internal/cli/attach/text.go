@@ -35,7 +35,7 @@ func (p paint) in(s style, text string) string {
 }
 
 // columns answers how wide a text is on a terminal. Terminals disagree about joined characters, so it is the larger of
-// what the two kinds of them do; a text that fits fits on both.
+// what the two kinds of them do; what is no wider than that fits on both.
 func columns(text string) int {
 	if ascii(text) {
 		return len(text)

@@ -196,16 +196,16 @@ type diff struct {
 	added, removed []string
 }
 
-func readDiff(content trace.Content) diff {
+func readDiff(content trace.Content) *diff {
 	var fields struct {
 		Path string  `json:"path"`
 		Old  *string `json:"old_text"`
 		New  string  `json:"new_text"`
 	}
 	if json.Unmarshal(content.Raw, &fields) != nil {
-		return diff{path: "?"}
+		return &diff{path: "?"}
 	}
-	d := diff{path: oneLine(short(fields.Path, 200))}
+	d := &diff{path: oneLine(short(fields.Path, 200))}
 	var old []string
 	if fields.Old != nil {
 		old = lines(*fields.Old)
@@ -236,7 +236,7 @@ func (d *diff) between(from, to []string) {
 	d.after = to[len(to)-tail : min(len(to), len(to)-tail+around)]
 }
 
-func (d diff) put(put func(style, string)) {
+func (d *diff) put(put func(style, string)) {
 	put(bold, d.path)
 	for _, part := range []struct {
 		in    style

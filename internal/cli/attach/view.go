@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
@@ -112,13 +113,12 @@ func beside(left, right []row, room int) []row {
 			panel = right[i]
 		}
 		gap := max(0, room-left[i].columns())
-		joined := append(left[i][:len(left[i]):len(left[i])], span{plain, strings.Repeat(" ", gap)}, span{faint, "│ "})
-		left[i] = append(joined, panel...)
+		left[i] = slices.Concat(left[i], row{{plain, strings.Repeat(" ", gap)}, {faint, "│ "}}, panel)
 	}
 	return left
 }
 
-// footRows answers what stands between transcript and prompt in at most most rows less what the transcript needs.
+// footRows answers what stands between transcript and prompt in no more than most rows less what the transcript needs.
 func (m *model) footRows(most int) []row {
 	most -= min(3, most/2)
 	var notice, where []row
@@ -238,7 +238,7 @@ var todoMarks = map[trace.TodoStatus]struct {
 	trace.TodoCompleted: {"✔", green}, trace.TodoInProgress: {"▸", bold}, trace.TodoNotStarted: {"○", faint},
 }
 
-// todoRows answers the todos in at most most rows: all of them when they fit, else around the one in progress.
+// todoRows answers the todos in no more than most rows: all of them when they fit, else around the one in progress.
 func (m *model) todoRows(room, most int) []row {
 	if m.live.todos == nil || len(m.live.todos.Items) == 0 || most <= 0 {
 		return nil

@@ -43,7 +43,7 @@ func busy(t *testing.T) *stage {
 	s := newStage(t, func(o *setup) { o.detail.E2E = true })
 	var todos []trace.Todo
 	for i := range 12 {
-		todos = append(todos, trace.Todo{ID: fmt.Sprint(i), Title: fmt.Sprintf("Step %d of the plan 日本語", i), Status: trace.TodoNotStarted})
+		todos = append(todos, trace.Todo{ID: fmt.Sprint(i), Title: fmt.Sprintf("Step %d of the plan ＡＢＣ", i), Status: trace.TodoNotStarted})
 	}
 	todos[0].Status, todos[1].Status = trace.TodoCompleted, trace.TodoInProgress
 	cost := int64(4200)
@@ -99,9 +99,9 @@ func TestScreenAt80x24(t *testing.T) {
 ? asks: Run b
 ? asks: Run c
 todos 1/12
-✔ Step 0 of the plan 日本語
-▸ Step 1 of the plan 日本語
-○ Step 2 of the plan 日本語
+✔ Step 0 of the plan ＡＢＣ
+▸ Step 1 of the plan ＡＢＣ
+○ Step 2 of the plan ＡＢＣ
 ◷ steer “also the docs” · sending
 ? #1 Run a
   $ go test
@@ -136,7 +136,7 @@ func TestScreenAt40x10(t *testing.T) {
 
 func TestHostileText(t *testing.T) {
 	t.Parallel()
-	evil := "\x1b[2J\x1b]0;pwned\a\u202Eright\u200F a\u0301\u0301\u0301 👩‍👩‍👧‍👦 日本 \x9b31m\r\nnext\ttab " + strings.Repeat("e\u0301", 300)
+	evil := "\x1b[2J\x1b]0;pwned\a\u202Eright\u200F a\u0301\u0301\u0301 👩‍👩‍👧‍👦 ＡＢ \x9b31m\r\nnext\ttab " + strings.Repeat("e\u0301", 300)
 	s := newStage(t, func(o *setup) {
 		o.detail.Title, o.detail.Members[0].Devices[1].Name = &evil, evil
 	})
@@ -180,7 +180,7 @@ func TestAnything(t *testing.T) {
 			first = append(first, anyEvent(rt, &l, opened))
 		}
 		m.handle(pageMsg{want: readTail, entries: first, last: l.last})
-		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			anyStep(rt, m, &l, opened)
 			var want []string
 			for _, ask := range m.live.asks {
@@ -193,7 +193,7 @@ func TestAnything(t *testing.T) {
 	})
 }
 
-var texts = rapid.OneOf(rapid.StringN(0, 60, -1), rapid.SampledFrom([]string{"", "a", "日本語", "👩‍💻 x", "long " + strings.Repeat("word ", 100), "\x1b[2J", "a\nb\nc"}))
+var texts = rapid.OneOf(rapid.StringN(0, 60, -1), rapid.SampledFrom([]string{"", "a", "ＡＢＣ", "👩‍💻 x", "long " + strings.Repeat("word ", 100), "\x1b[2J", "a\nb\nc"}))
 
 func anyEvent(rt *rapid.T, l *log, opened map[string]bool) entry {
 	turn := rapid.SampledFrom([]string{"", "t1", "t2"}).Draw(rt, "turn")

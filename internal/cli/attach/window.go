@@ -167,7 +167,7 @@ func (w *window) below(room, height int) bool {
 func (w *window) bottom(room, height int) {
 	count := 0
 	w.at, w.top = 0, 0
-	for i := len(w.script.blocks) - 1; i >= 0; i-- {
+	for i := range slices.Backward(w.script.blocks) {
 		count += len(w.rows(i, room))
 		if count >= height {
 			w.at, w.top = i, count-height
