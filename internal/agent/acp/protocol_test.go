@@ -382,7 +382,7 @@ func TestBackPressure(t *testing.T) {
 		before := heap()
 		prompted := make(chan error, 1)
 		go func() {
-			_, err := agent.Prompt(t.Context(), fmt.Sprintf("chunks %d %s", chunks, strings.Repeat("word ", 40)))
+			_, err := agent.Prompt(t.Context(), fmt.Sprintf("chunks %d %s", chunks, strings.Repeat("word ", 6)))
 			prompted <- err
 		}()
 		<-blocked
@@ -396,7 +396,7 @@ func TestBackPressure(t *testing.T) {
 			}
 			return same > 100
 		})
-		// At most two pipes' worth and our buffer, in lines of some 350 bytes.
+		// At most two pipes' worth and our buffer, in lines of some 200 bytes.
 		require.Less(t, last, 2000)
 		require.Less(t, heap()-before, int64(32<<20))
 		require.True(t, agent.Busy())
