@@ -114,6 +114,35 @@ func TestOneSlowFeedHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// What a client says in its first moments is not lost to the writing of its row.
+func TestStanceSaidWhileEntering(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		r := newRig(t, db)
+		const streams = 60
+		for i := range streams {
+			stream := r.hub.Open(r.by, r.id, 0, Stance{Attention: i%2 == 0}, &sink{})
+			t.Cleanup(stream.Close)
+			if i%3 == 0 {
+				eventually(t, "entered", func() bool { return stream.role() != wire.RoleNone })
+			}
+			stream.Say(new(true), nil)
+			if i%2 != 0 {
+				stream.Say(nil, new(true))
+			}
+		}
+		eventually(t, "SS-PRS-1 every row says what was said", func() bool {
+			complete, err := storage.Read(t.Context(), r.db, func(tx storage.Tx) (int, error) {
+				var complete int
+				_, err := tx.Get(`SELECT count(*) FROM session_presence WHERE driving AND attention AND role = 'owner'`, nil, &complete)
+				return complete, err
+			})
+			require.NoError(t, err)
+			return complete == streams
+		})
+	})
+}
+
 func TestPresenceOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
