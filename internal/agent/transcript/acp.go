@@ -43,8 +43,6 @@ func newACP(d *draft) *acp {
 	return a
 }
 
-func (a *acp) recordKey([]byte) string { return "" }
-
 // terminal answers what a terminal said, its exit code, whether it was cut, and whether it is known.
 func (a *acp) terminal(id string) (string, *int, bool, bool) {
 	known, found := a.terminals[id]
@@ -52,6 +50,7 @@ func (a *acp) terminal(id string) (string, *int, bool, bool) {
 }
 
 func (a *acp) record() {
+	a.identify("")
 	message, stamp, found := unwrap(a.raw)
 	a.at(stamp)
 	if !found {

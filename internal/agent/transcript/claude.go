@@ -71,24 +71,16 @@ type claude struct {
 
 func newClaude(d *draft) *claude { return &claude{draft: d, pending: map[string]*claudeUsage{}} }
 
-func (c *claude) recordKey(raw []byte) string {
-	var head struct {
-		UUID string `json:"uuid"`
-	}
-	if json.Unmarshal(raw, &head) != nil {
-		return ""
-	}
-	return head.UUID
-}
-
 func (c *claude) record() {
 	var record claudeRecord
 	if json.Unmarshal(c.raw, &record) != nil {
+		c.identify("")
 		c.keep(typeOf(c.raw))
 		return
 	}
+	c.identify(record.UUID)
 	c.at(record.Timestamp)
-	c.identify(record)
+	c.recognise(record)
 	switch {
 	case record.Type == "progress" && c.progress(record):
 	case record.Message != nil && (record.Type == "user" || record.Type == "assistant"):
@@ -102,8 +94,8 @@ func (c *claude) record() {
 	}
 }
 
-// identify learns whose transcript it is from the first record that says.
-func (c *claude) identify(record claudeRecord) {
+// recognise learns whose transcript it is from the first record that says.
+func (c *claude) recognise(record claudeRecord) {
 	if c.id == "" && record.SessionID != "" {
 		c.id = record.SessionID
 	}

@@ -41,9 +41,8 @@ const (
 
 func newCodex(d *draft) *codex { return &codex{draft: d, patches: map[string]codexCall{}} }
 
-func (c *codex) recordKey([]byte) string { return "" } // what has ids there has them in forks and repetitions too
-
 func (c *codex) record() {
+	c.identify("") // what has ids there has them again in forks
 	var record codexRecord
 	if json.Unmarshal(c.raw, &record) != nil {
 		c.keep(typeOf(c.raw))

@@ -57,13 +57,16 @@ type turn struct {
 
 func newDraft(format Format) *draft { return &draft{format: format, seen: map[uint64]uint32{}} }
 
-// begin starts a record; id is its own, or "".
-func (d *draft) begin(line int, raw []byte, id string) {
+// begin starts a record.
+func (d *draft) begin(line int, raw []byte) {
 	d.line, d.raw, d.part, d.cut = line, raw, 0, false
 	d.agent, d.parent = "", ""
 	d.events = nil
-	d.base = d.recordID(line, raw, id)
 }
+
+// identify makes what the ids of the record's events begin with; id is the record's own, or "". It comes before the
+// first event.
+func (d *draft) identify(id string) { d.base = d.recordID(d.line, d.raw, id) }
 
 // recordID answers what begins the ids of a record's events: its own id, with a number from the second time on that
 // the file has it, else its line and content.

@@ -88,11 +88,11 @@ var (
 // again, whichever device sent it. On an error the Report says how far it came; importing again goes on there.
 func Import(ctx context.Context, path string, o Options) (Report, error) {
 	report := Report{File: path, Problems: []Problem{}}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return report, fmt.Errorf("open transcript: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return report, fmt.Errorf("read size of transcript: %w", err)
@@ -107,7 +107,7 @@ func Import(ctx context.Context, path string, o Options) (Report, error) {
 	report.Format, report.SessionKey, report.Title = survey.Format, sessionKey(survey, path), orElse(o.Title, survey.Title)
 	run := &importing{Options: o, report: &report, reader: NewReader(file, survey), size: info.Size()}
 	if o.DryRun {
-		err = run.read(ctx, func(event wire.IncomingEvent) error { return nil })
+		err = run.read(ctx, func(wire.IncomingEvent) error { return nil })
 	} else {
 		err = run.send(ctx)
 	}

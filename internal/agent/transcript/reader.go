@@ -10,9 +10,8 @@ import (
 
 // dialect understands the records of one format. It works on the draft it was made with.
 type dialect interface {
-	recordKey(raw []byte) string // the record's own id, or ""
-	record()                     // adds the events of the draft's record
-	end()                        // adds the events of the file's end
+	record() // identifies the draft's record and adds its events
+	end()    // adds the events of the file's end
 }
 
 func (d *draft) dialect() dialect {
@@ -95,22 +94,22 @@ const maxParts = 200_000
 
 // take makes the events of one record.
 func (r *Reader) take(number int, record []byte) {
+	r.draft.begin(number, record)
 	if bytes.Count(record, []byte("{"))+bytes.Count(record, []byte("[")) > maxParts {
-		r.draft.begin(number, record, "")
-		r.last = append(r.last[:0], r.draft.base...)
+		r.draft.identify("")
 		r.draft.keep(typeOf(record))
-		return
+	} else {
+		r.knows.record()
 	}
-	r.draft.begin(number, record, r.knows.recordKey(record))
 	r.last = append(r.last[:0], r.draft.base...)
-	r.knows.record()
 }
 
 // end closes what the file leaves open. Its events have ids of the last record's, so that a file that has grown since
 // makes others.
 func (r *Reader) end(step Step) Step {
 	r.ended = true
-	r.draft.begin(step.Line, r.last, "")
+	r.draft.begin(step.Line, r.last)
+	r.draft.identify("")
 	r.draft.base = "end:" + r.draft.base
 	r.knows.end()
 	step.Blank, step.Events, step.Cut = true, r.draft.events, r.draft.cut

@@ -3,6 +3,7 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -76,23 +77,28 @@ const cutMark = "… [cut]"
 func firstEscaped(inside []byte, limit int) []byte {
 	end := 0
 	for end < len(inside) {
-		size := 1
-		switch {
-		case inside[end] != '\\':
-			_, size = utf8.DecodeRune(inside[end:])
-		case inside[end+1] != 'u':
-			size = 2
-		case (inside[end+2]|0x20) == 'd' && bytes.IndexByte([]byte("89aAbB"), inside[end+3]) >= 0:
-			size = min(12, len(inside)-end)
-		default:
-			size = 6
-		}
+		size := characterSize(inside[end:])
 		if end+size > limit {
 			break
 		}
 		end += size
 	}
 	return inside[:end]
+}
+
+// characterSize is how long the character or escape is that text, the inside of a JSON string, begins with.
+func characterSize(text []byte) int {
+	switch {
+	case text[0] != '\\':
+		_, size := utf8.DecodeRune(text)
+		return size
+	case text[1] != 'u':
+		return len(`\n`)
+	case (text[2]|0x20) == 'd' && strings.IndexByte("89aAbB", text[3]) >= 0:
+		return min(len(`\ud83d\ude00`), len(text))
+	default:
+		return len(`\u0000`)
+	}
 }
 
 func clipText(text string, longest int) string {

@@ -18,8 +18,8 @@ func wellFormed(line []byte) string {
 	case !utf8.Valid(line):
 		return "it is not UTF-8"
 	case !json.Valid(line):
-		var any json.RawMessage
-		if err := json.Unmarshal(line, &any); err != nil {
+		var record json.RawMessage
+		if err := json.Unmarshal(line, &record); err != nil {
 			return "it is no JSON: " + err.Error()
 		}
 		return "it is no JSON"
@@ -106,7 +106,7 @@ func encode(value any) json.RawMessage {
 // stringOf answers a JSON string, or "" for anything else.
 func stringOf(raw json.RawMessage) string {
 	var value string
-	if json.Unmarshal(raw, &value) != nil {
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &value) != nil {
 		return ""
 	}
 	return value
