@@ -92,6 +92,8 @@ func (t *transcript) payload(e entry) {
 		t.line(e, red, "✗", "deadline", fmt.Sprintf("%s took longer than %s", oneLine(short(string(p.Budget), 40)), limit))
 	case trace.Failure:
 		t.line(e, red, "✗", "error", withReason(manyLines(short(p.Message, 4000)), p.Code))
+	case trace.AgentSession:
+		t.line(e, faint, "·", "", agentText(p))
 	case trace.Unknown:
 		if strings.HasPrefix(p.Name, keptKind) {
 			return
@@ -102,6 +104,14 @@ func (t *transcript) payload(e entry) {
 
 // keptKind begins the kinds of records that an import kept as they came; they say nothing to a reader.
 const keptKind = "import:"
+
+func agentText(p trace.AgentSession) string {
+	text := "agent " + oneLine(short(p.Agent, 120))
+	if p.Loaded {
+		text += ", which goes on from before"
+	}
+	return text
+}
 
 func runText(state trace.State) string {
 	if state == trace.StatePaused {

@@ -338,8 +338,8 @@ func (m *model) who() *overlay {
 		}
 		o.lines = append(o.lines, "", fmt.Sprintf("%s (%s)", oneLine(who), member.Role))
 		for _, d := range member.Devices {
-			o.lines = append(o.lines, oneLine(fmt.Sprintf("  %s · %s · %s · seen %s", m.name(d.DeviceID), d.Platform, d.DeviceID,
-				d.LastSeenAt.In(m.zone).Format("2006-01-02 15:04"))))
+			o.lines = append(o.lines, "  "+oneLine(fmt.Sprintf("%s · %s · seen %s", m.name(d.DeviceID), d.Platform,
+				d.LastSeenAt.In(m.zone).Format("2006-01-02 15:04"))), "    "+oneLine(short(d.DeviceID, 64)))
 		}
 	}
 	return o
@@ -358,7 +358,7 @@ func help() *overlay {
 
 const helpText = `
 Prompt
-  enter                  sends, or steers while a turn runs; the line above says which
+  enter                  sends, or steers while a turn runs (it says which)
   alt+enter, ctrl+j      a new line
   up, down               what was sent before
 Asks, while the prompt is empty

@@ -163,9 +163,9 @@ func TestTranscript(t *testing.T) {
 		{"what is not known is shown plainly", false, "· hologram: {\"x\":1}\n· ask: {\"ask_id\":5}", func(l *log) []entry {
 			return []entry{l.raw("hologram", "", `{"x":1}`), l.raw("ask", "", `{"ask_id":5}`), l.raw("import:claude:progress", "", `{}`)}
 		}},
-		{"errors, deadlines, pauses, takeovers", false, "✗ error: no model (429)\n✗ deadline: tool took longer than 5s\n‖ paused\n‖ goes on\n⇄ phone took over from desk", func(l *log) []entry {
+		{"errors, deadlines, pauses, takeovers", false, "· agent x, which goes on from before\n✗ error: no model (429)\n✗ deadline: tool took longer than 5s\n‖ paused\n‖ goes on\n⇄ phone took over from desk", func(l *log) []entry {
 			return []entry{
-				l.add("t", trace.Failure{Message: "no model", Code: "429"}), l.add("t", trace.Deadline{Budget: trace.BudgetTool, MS: 5000}),
+				l.add("", trace.AgentSession{Agent: "x", Loaded: true}), l.add("t", trace.Failure{Message: "no model", Code: "429"}), l.add("t", trace.Deadline{Budget: trace.BudgetTool, MS: 5000}),
 				l.add("t", trace.RunState{State: trace.StatePaused}), l.add("t", trace.RunState{State: trace.StateRunning}),
 				l.raw(wire.KindLeaseTransferred, "", `{"from_device_id":"`+deskTop+`","to_device_id":"`+phone+`"}`),
 			}
