@@ -133,6 +133,7 @@ type Executor struct {
 
 	mu      sync.Mutex // guards what follows
 	stop    bool       // stopped is closed
+	over    bool       // reason is final
 	patient bool       // Stop's context bounds the stop, not StopGrace
 	reason  error      // why, nil for a wish of the caller
 }
@@ -264,7 +265,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 func (e *Executor) askStop(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.stop {
+	if !e.stop && !e.over {
 		e.stop, e.reason = true, reason
 		close(e.stopped)
 	}
@@ -369,6 +370,7 @@ func (e *Executor) conclude() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.over = true
 	if !errors.Is(cause, ErrStopped) {
 		e.reason = errors.Join(cause, e.reason)
 	} else if e.reason == nil {

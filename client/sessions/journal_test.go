@@ -108,6 +108,8 @@ func TestJournal(t *testing.T) {
 		f.take(other)
 		<-executor.Done()
 		require.ErrorIs(t, executor.Err(), sessions.ErrUnsent)
+		require.ErrorIs(t, executor.Stop(t.Context()), sessions.ErrLeaseLost, "a stop afterwards hides nothing")
+		require.ErrorIs(t, executor.Err(), sessions.ErrUnsent)
 		aside := filepath.Join(t.TempDir(), "unsent.jsonl")
 		count, err := journal.SetAside(aside)
 		require.NoError(t, err)

@@ -25,12 +25,8 @@ const (
 	DefaultQuietLimit  = 15 * time.Minute
 	DefaultCancelGrace = 20 * time.Second
 	DefaultStopGrace   = 2 * time.Second
-)
-
-// Bounds of what waits to be stored.
-const (
-	queueEvents = 10_000
-	queueBytes  = 64 << 20
+	DefaultQueueEvents = 10_000
+	DefaultQueueBytes  = 64 << 20
 )
 
 // batchWait is short: pieces of text were gathered before already.
@@ -59,8 +55,12 @@ type Options struct {
 	TurnLimit   time.Duration
 	CancelGrace time.Duration // from asking an agent to end its prompt to ending the agent; default 20 s
 	StopGrace   time.Duration // between the steps of ending an agent; default 2 s
-	Environ     []string      // of the agent, see acp.Options
-	Stderr      io.Writer     // gets the agent's standard error; nil discards it
+	// QueueEvents and QueueBytes bound what waits to be stored, in memory and in the journal; default 10 000 events, 64 MiB. At the
+	// bound nothing more is read from the agent.
+	QueueEvents int
+	QueueBytes  int
+	Environ     []string  // of the agent, see acp.Options
+	Stderr      io.Writer // gets the agent's standard error; nil discards it
 	Version     string
 	Env         *env.Env
 	Log         *slog.Logger // nil discards
@@ -75,6 +75,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StopGrace <= 0 {
 		o.StopGrace = DefaultStopGrace
+	}
+	if o.QueueEvents <= 0 {
+		o.QueueEvents = DefaultQueueEvents
+	}
+	if o.QueueBytes <= 0 {
+		o.QueueBytes = DefaultQueueBytes
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -210,9 +216,9 @@ func (r *Runner) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.giveBack(ctx))
 	}
-	r.executor, err = r.o.Client.Execute(ctx, r.o.Session, sessions.ExecutorOptions{
+	r.executor, err = r.o.Client.Execute(context.WithoutCancel(ctx), r.o.Session, sessions.ExecutorOptions{
 		OnControl: r.control, Recipients: r.o.Recipients, Journal: r.journal,
-		BatchEvents: 100, BatchWait: batchWait, QueueEvents: queueEvents, QueueBytes: queueBytes,
+		BatchEvents: 100, BatchWait: batchWait, QueueEvents: r.o.QueueEvents, QueueBytes: r.o.QueueBytes,
 	})
 	if err != nil {
 		return errors.Join(err, r.giveBack(ctx))
