@@ -41,7 +41,7 @@ func ask[T any](ctx context.Context, a *Agent, what, method string, params any, 
 	a.call, a.cancelled = open, false
 	a.calls.Add(1)
 	a.mu.Unlock()
-	go func() {
+	go func() { //nolint:gosec // it lives as long as the request, which ctx may abandon
 		defer a.calls.Done()
 		value, err := acpsdk.SendRequest[T](a.conn, context.Background(), method, params) // it ends with the connection
 		settle(value, err)
@@ -125,11 +125,7 @@ func (a *Agent) unheard() {
 	default:
 	}
 	close(a.deaf)
-	a.calls.Add(1)
-	go func() {
-		defer a.calls.Done()
-		a.closed()
-	}()
+	a.calls.Go(a.closed)
 }
 
 func (a *Agent) numbered(id string) {

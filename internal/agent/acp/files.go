@@ -30,11 +30,11 @@ func openFiles(folder string) (*files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open root of agent: %w", err)
 	}
-	real, err := filepath.EvalSymlinks(folder)
+	resolved, err := filepath.EvalSymlinks(folder)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resolve root of agent: %w", err), root.Close())
 	}
-	return &files{root: root, names: []string{folder, real}}, nil
+	return &files{root: root, names: []string{folder, resolved}}, nil
 }
 
 func (f *files) close() error { return f.root.Close() } //nolint:wrapcheck // nothing is lost with it
@@ -87,7 +87,7 @@ func (f *files) text(ctx context.Context, p acpsdk.ReadTextFileRequest) (string,
 	if err != nil {
 		return "", err //nolint:wrapcheck // read names the path
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return "", err //nolint:wrapcheck // as above
@@ -158,7 +158,7 @@ func (w *window) Read(buffer []byte) (int, error) {
 	if w.left >= 0 {
 		read = read[:kept]
 	}
-	return copy(buffer, read), err //nolint:wrapcheck // as above
+	return copy(buffer, read), err
 }
 
 // regular refuses what is no ordinary file: reading a device or a FIFO may wait forever, or act.
@@ -175,12 +175,10 @@ func regular(info fs.FileInfo) error {
 
 // plain takes the operation and the path off an error of the system: they are said once, by the caller.
 func plain(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
-	var link *os.LinkError
-	if errors.As(err, &link) {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		return link.Err
 	}
 	return err

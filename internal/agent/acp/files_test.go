@@ -1,3 +1,5 @@
+//go:build unix
+
 package acp_test
 
 import (
@@ -92,9 +94,9 @@ func TestRootByAnotherName(t *testing.T) {
 	write(t, filepath.Join(o.Root, "file"), "text")
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(o.Root, link))
-	real := o.Root
+	named := o.Root
 	o.Root = link
-	require.Equal(t, []string{"read: text", "read: text"}, playIn(t, o, handler, "read file", "rawread "+real+"/file"))
+	require.Equal(t, []string{"read: text", "read: text"}, playIn(t, o, handler, "read file", "rawread "+named+"/file"))
 }
 
 func TestWrite(t *testing.T) {

@@ -43,7 +43,7 @@ func (g *group) leaderEnded() { g.signal(0) }
 func (g *group) signal(signal syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.gone && syscall.Kill(-g.id, signal) == syscall.ESRCH { //nolint:errorlint // a number of the system, never wrapped
+	if !g.gone && syscall.Kill(-g.id, signal) == syscall.ESRCH {
 		g.gone = true
 	}
 }

@@ -30,7 +30,7 @@ func (m *message) isRequest() bool { return m.Method != "" && m.ID != nil }
 
 // listen reads the agent's lines until they end or one is no protocol.
 func (a *Agent) listen() {
-	defer a.process.stdout.file.Close()
+	defer a.process.stdout.close()
 	from := newLines(touching{a, a.process.stdout})
 	greeting := 0
 	for !a.isStopping() {
@@ -154,7 +154,7 @@ func (t touching) Read(buffer []byte) (int, error) {
 	if n > 0 {
 		t.agent.touch()
 	}
-	return n, err
+	return n, err //nolint:wrapcheck // io.EOF is answered as it is
 }
 
 func (a *Agent) isReady() bool {

@@ -74,7 +74,7 @@ func spawn(o Options, environ []string) (*process, error) {
 func (p *process) pipes() (theirs []*os.File, err error) {
 	in, ours, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	p.command.Stdin, p.stdin, theirs = in, ours, append(theirs, in)
 	for _, end := range []struct {
@@ -83,7 +83,7 @@ func (p *process) pipes() (theirs []*os.File, err error) {
 	}{{&p.command.Stdout, &p.stdout}, {&p.command.Stderr, &p.stderr}} {
 		ours, out, err := os.Pipe()
 		if err != nil {
-			return theirs, err
+			return theirs, fmt.Errorf("make a pipe: %w", err)
 		}
 		*end.ours, *end.theirs, theirs = &source{file: ours}, out, append(theirs, out)
 	}
@@ -96,7 +96,7 @@ func (p *process) close() {
 	}
 	for _, s := range []*source{p.stdout, p.stderr} {
 		if s != nil {
-			_ = s.file.Close()
+			s.close()
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (p *process) kill() { p.group.kill() }
 // relay copies stderr to where it shall go and keeps its end.
 func (p *process) relay(touch func()) {
 	defer close(p.complained)
-	defer p.stderr.file.Close()
+	defer p.stderr.close()
 	buffer := make([]byte, 8<<10)
 	for {
 		n, err := p.stderr.Read(buffer)
@@ -206,7 +206,7 @@ func (s *source) Read(buffer []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left -= n
-	return n, err //nolint:wrapcheck // as above
+	return n, err
 }
 
 // hurry says whether the process has ended and how much may be read yet, and lets the next read wait again.
@@ -228,6 +228,9 @@ func (s *source) end() {
 		s.interrupt()
 	}
 }
+
+// close is for who read it to its end.
+func (s *source) close() { _ = s.file.Close() }
 
 // interrupt ends a read that waits. The moment is any in the past.
 func (s *source) interrupt() { _ = s.file.SetReadDeadline(time.Unix(1, 0)) }

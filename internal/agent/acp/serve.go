@@ -95,7 +95,7 @@ func (a *Agent) permission(ctx context.Context, p acpsdk.RequestPermissionReques
 	case ctx.Err() != nil:
 		return cancelled, ctx.Err()
 	default:
-		return response, err //nolint:wrapcheck // the handler's words go to the agent
+		return response, err
 	}
 }
 

@@ -206,7 +206,7 @@ func (a *Agent) Cancel(ctx context.Context) error {
 	}
 	a.calls.Add(1)
 	a.mu.Unlock()
-	go func() {
+	go func() { //nolint:gosec // it lives until the notification is written, which ctx may not wait for
 		defer a.calls.Done()
 		request := acpsdk.CancelNotification{SessionId: session}
 		written <- a.conn.SendNotification(context.Background(), acpsdk.AgentMethodSessionCancel, request)

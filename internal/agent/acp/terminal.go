@@ -62,7 +62,7 @@ const settleLimit = 200 * time.Millisecond
 
 // keep reads what the command prints.
 func (t *terminal) keep() {
-	defer t.printed.file.Close()
+	defer t.printed.close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := t.printed.Read(buffer)

@@ -82,7 +82,7 @@ func (t *Translator) result(call *tool) (content []trace.Content, cut bool) {
 		}
 	}
 	if len(content) == 0 && call.output != nil {
-		content = append(content, trace.TextContent(outputText(call.output)))
+		content, cut = append(content, trace.TextContent(*call.output)), call.outputCut
 	}
 	return content, cut
 }
@@ -98,13 +98,19 @@ func (t *Translator) printed(id string, space int) (shown trace.Content, cut boo
 	return trace.TerminalContent(end, exit), truncated || len(end) < len(output)
 }
 
-// outputText is a raw output as text: a string is itself, anything else its JSON.
-func outputText(output json.RawMessage) string {
-	var text string
-	if json.Unmarshal(output, &text) == nil {
-		return text
+// outputText is a raw output as text: a string is itself, anything else its JSON; nil for none.
+func outputText(v any) (output *string, cut bool) {
+	raw := encoded(v)
+	if raw == nil {
+		return nil, false
 	}
-	return string(output)
+	text := ""
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	text = valid(text)
+	short := head(text, MaxResult)
+	return &short, len(short) < len(text)
 }
 
 // blockText is a block of content as text.
@@ -155,26 +161,31 @@ const maxDepth = 500
 // value is any value as JSON of limit bytes at most: nil for none. One that is larger, deeper or no JSON becomes
 // a string with its beginning.
 func value(v any, limit int) json.RawMessage {
-	raw, ok := v.(json.RawMessage)
-	if !ok {
-		if v == nil {
-			return nil
-		}
-		encoded, err := json.Marshal(v)
-		if err != nil {
-			return quote(valid(fmt.Sprint(v)), limit)
-		}
-		raw = encoded
-	}
-	raw = bytes.TrimSpace(raw)
+	raw := encoded(v)
 	switch {
-	case len(raw) == 0, string(raw) == "null":
+	case raw == nil:
 		return nil
 	case len(raw) > limit, depth(raw) > maxDepth, !utf8.Valid(raw), !json.Valid(raw):
 		return quote(valid(string(raw)), limit)
 	default:
 		return slices.Clone(raw)
 	}
+}
+
+// encoded is a value as JSON, which json.RawMessage is said to be already; nil for none.
+func encoded(v any) json.RawMessage {
+	raw, ok := v.(json.RawMessage)
+	if !ok && v != nil {
+		var err error
+		if raw, err = json.Marshal(v); err != nil {
+			raw = quote(valid(fmt.Sprint(v)), MaxArgs)
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	return raw
 }
 
 // quote is a text as a JSON string. Quoting may double its length, and control characters grow sixfold.

@@ -58,11 +58,13 @@ type tool struct {
 	args                  json.RawMessage // nil before they are known
 	called                bool            // tool_call was said
 	content               []part
-	cut                   bool // content was longer
-	output                json.RawMessage
+	cut                   bool    // content was longer
+	output                *string // raw output as text, nil for none
+	outputCut             bool
 }
 
-// toolCall merges what is new and says what is due: the start, the arguments, the result.
+// toolCall merges what is new and says what is due: the start, the arguments, the result. What is said closes the
+// open message.
 func (t *Translator) toolCall(c change) []trace.Payload {
 	if c.id == "" || t.ended.has(c.id) {
 		return nil
@@ -73,16 +75,21 @@ func (t *Translator) toolCall(c change) []trace.Payload {
 		said, call = t.start(c)
 	}
 	call.merge(c)
+	var due []trace.Payload
 	if !call.called && len(call.args) > len("{}") {
-		said = append(said, call.say()...)
+		due = call.say()
 	}
 	switch c.status {
 	case acpsdk.ToolCallStatusCompleted:
-		said = append(said, t.give(call, trace.ToolOK, "")...)
+		due = append(due, t.give(call, trace.ToolOK, "")...)
 	case acpsdk.ToolCallStatusFailed:
-		said = append(said, t.give(call, trace.ToolError, "")...)
+		due = append(due, t.give(call, trace.ToolError, "")...)
+	default: // it goes on
 	}
-	return said
+	if len(due) > 0 {
+		said = append(said, t.final()...)
+	}
+	return append(said, due...)
 }
 
 // start announces a call. It closes the open message: what follows the call is another one.
@@ -118,8 +125,8 @@ func (c *tool) merge(n change) {
 	if n.content != nil {
 		c.content, c.cut = parts(n.content)
 	}
-	if output := value(n.rawOutput, MaxResult); output != nil {
-		c.output = output
+	if output, cut := outputText(n.rawOutput); output != nil {
+		c.output, c.outputCut = output, cut
 	}
 }
 
@@ -136,8 +143,7 @@ func (c *tool) say() []trace.Payload {
 	return []trace.Payload{trace.ToolCall{ToolCallID: c.id, Name: c.name, Args: args}}
 }
 
-// give ends a call with its result; why is a line of ours about it. The open message was closed when the call
-// began or goes on beside it.
+// give ends a call with its result; why is a line of ours about it.
 func (t *Translator) give(call *tool, status trace.ToolStatus, why string) []trace.Payload {
 	said := call.say()
 	content, cut := t.result(call)

@@ -64,8 +64,8 @@ func (s *scene) longLine(_ context.Context, rest string) error {
 	if err != nil {
 		return err
 	}
-	line := append(before, strings.Repeat("x", max(0, length-len(before)-len(after)))...)
-	_, err = s.out.Write(append(line, after...))
+	text := strings.Repeat("x", max(0, length-len(before)-len(after)))
+	_, err = s.out.Write(slices.Concat(before, []byte(text), after))
 	return err
 }
 
@@ -78,7 +78,7 @@ func (s *scene) chunkLine() (before, after []byte, err error) {
 		"params": acpsdk.SessionNotification{SessionId: s.session.id, Update: acpsdk.UpdateAgentMessageText(text)},
 	})
 	before, after, _ = bytes.Cut(line, []byte(text))
-	return slices.Clip(before), append(after, '\n'), err
+	return before, append(after, '\n'), err
 }
 
 func (s *scene) stderr(_ context.Context, text string) error {
