@@ -199,6 +199,11 @@ func (r *Runner) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.o.Recipients != nil { // before anybody loses the lease for it
+		if _, err := r.o.Recipients(ctx); err != nil {
+			return fmt.Errorf("find recipients: %w", err)
+		}
+	}
 	before, err := readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, nil)
 	if err != nil {
 		return err
