@@ -31,7 +31,7 @@ func slashes() []slash {
 		{"take", "", "take the session over with the agent of --command", func(m *model, _ string) bool { m.startAgent(); return true }},
 		{"who", "", "show who is here, and the devices", func(m *model, _ string) bool { m.overlay = m.who(); return true }},
 		{"help", "", "show the keys and commands", func(m *model, _ string) bool { m.overlay = help(); return true }},
-		{"quit", "", "leave; the session goes on", func(m *model, _ string) bool { m.do(quitEffect{}); return true }},
+		{"quit", "", "leave; the session goes on", (*model).quit},
 	}
 }
 
@@ -99,6 +99,15 @@ func (m *model) cancel(string) bool {
 		return true
 	}
 	return m.send(wire.ControlCancel, "", "", m.live.turn.id, "cancel")
+}
+
+func (m *model) quit(string) bool {
+	if m.unsent() == 0 || m.quitAsked {
+		m.do(quitEffect{})
+		return true
+	}
+	m.askQuit()
+	return false
 }
 
 // find answers the open ask that a word names: its number in the list, its id, or the beginning of only one id.

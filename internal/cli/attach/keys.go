@@ -1,6 +1,8 @@
 package attach
 
 import (
+	"strconv"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
@@ -52,7 +54,9 @@ func (m *model) key(msg tea.KeyPressMsg) {
 		m.interrupt()
 		return
 	}
-	m.quitAsked = false
+	if name != "enter" {
+		m.quitAsked = false
+	}
 	if m.overlay != nil && m.overlayKey(name) {
 		return
 	}
@@ -81,11 +85,19 @@ func (m *model) interrupt() {
 		m.do(quitEffect{})
 		return
 	}
-	m.quitAsked = true
 	m.editor.take()
+	m.askQuit()
+}
+
+// askQuit says what leaving means.
+func (m *model) askQuit() {
+	m.quitAsked = true
 	what := "ctrl+c again leaves; the session goes on"
 	if m.driving {
 		what = "ctrl+c again leaves and stops the agent of this device"
+	}
+	if count := m.unsent(); count > 0 {
+		what = "ctrl+c again leaves and gives up what was not sent yet (" + strconv.Itoa(count) + ")"
 	}
 	m.sayf(yellow, "%s", what)
 	m.do(timerEffect{quitWithin, hintMsg{}})

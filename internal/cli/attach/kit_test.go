@@ -96,6 +96,7 @@ func (s *stage) begin(entries ...entry) {
 	s.m.handle(pageMsg{want: readTail, entries: entries, last: s.log.last})
 	holder := deskTop
 	s.frames(client.ConnectionFrame{State: client.Connected}, client.LeaseFrame{HolderDeviceID: &holder})
+	s.m.handle(detailMsg{detail: s.m.setup.detail})
 	s.arm()
 }
 

@@ -32,6 +32,12 @@ type (
 		detail wire.SessionDetail
 		err    error
 	}
+	// pendingMsg answers a pendingEffect.
+	pendingMsg struct {
+		asked []string
+		waits map[string]bool
+		err   error
+	}
 	// sentMsg says how one attempt to send a wish went.
 	sentMsg struct {
 		id       string
@@ -77,7 +83,9 @@ type (
 		gen   int
 		after int64
 	}
-	detailEffect   struct{}
+	detailEffect struct{}
+	// pendingEffect asks which of these controls still wait.
+	pendingEffect  struct{ ids []string }
 	sendEffect     struct{ control wire.IncomingControl }
 	dispatchEffect struct{ dispatch wire.Dispatch }
 	takeEffect     struct{ force bool }

@@ -8,7 +8,6 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
-	"github.com/cairnsync/cairn/internal/cli/render"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -89,9 +88,13 @@ type model struct {
 	editor  editor
 	overlay *overlay
 
+	asking    bool // a request for the detail is under way
+	askDetail bool // and one more is wanted
+
 	notice       string
 	noticeStyle  style
 	noticeNumber int
+	noticeFresh  bool
 
 	focused    bool
 	reports    bool // the terminal reports focus
@@ -124,10 +127,10 @@ func newModel(s setup) *model {
 // start answers the first effects.
 func (m *model) start() []effect {
 	m.do(m.tail(readTail), timerEffect{idleEvery, idleMsg{}})
-	m.pay()
 	if m.take {
 		m.startAgent()
 	}
+	m.settle()
 	return m.drain()
 }
 
@@ -153,9 +156,12 @@ func (m *model) handle(msg any) []effect {
 			m.streamEnd(msg.err)
 		}
 	case detailMsg:
+		m.asking = false
 		if msg.err == nil {
 			m.meet(msg.detail)
 		}
+	case pendingMsg:
+		m.pending(msg)
 	case sentMsg:
 		m.sent(msg)
 	case takenMsg, driverNoticeMsg, driverEndMsg:
@@ -165,8 +171,7 @@ func (m *model) handle(msg any) []effect {
 	default:
 		m.terminal(msg)
 	}
-	m.arm()
-	m.pay()
+	m.settle()
 	return m.drain()
 }
 
@@ -199,7 +204,21 @@ func (m *model) timer(msg any) {
 func (m *model) sayf(in style, format string, args ...any) {
 	m.notice, m.noticeStyle = oneLine(fmt.Sprintf(format, args...)), in
 	m.noticeNumber++
-	m.do(timerEffect{noticeStays, noticeMsg{m.noticeNumber}})
+	m.noticeFresh = true
+}
+
+// settle asks for what the message made necessary, once for all of it.
+func (m *model) settle() {
+	m.arm()
+	m.pay()
+	if m.noticeFresh {
+		m.noticeFresh = false
+		m.do(timerEffect{noticeStays, noticeMsg{m.noticeNumber}})
+	}
+	if m.askDetail && !m.asking && m.conn != ended {
+		m.askDetail, m.asking = false, true
+		m.do(detailEffect{})
+	}
 }
 
 // pay tells the server whether somebody looks, when that changed.
@@ -237,82 +256,6 @@ func (m *model) arm() {
 	if m.ask == "" {
 		m.nextAsk(1)
 	}
-}
-
-// meet takes what is known about the session and its people.
-func (m *model) meet(detail wire.SessionDetail) {
-	m.called = detail.SessionKey
-	if detail.Title != nil && *detail.Title != "" {
-		m.called = *detail.Title
-	}
-	m.role, m.e2e, m.members = detail.Role, detail.E2E, detail.Members
-	names, times := map[string]string{}, map[string]int{}
-	for _, member := range detail.Members {
-		for _, device := range member.Devices {
-			names[device.DeviceID] = oneLine(short(device.Name, wire.MaxDeviceName))
-			times[names[device.DeviceID]]++
-		}
-	}
-	for id, name := range names {
-		if name == "" || times[name] > 1 {
-			names[id] = oneLine(name + " " + render.Short(id))
-		}
-	}
-	changed := len(names) != len(m.names)
-	for id, name := range names {
-		changed = changed || m.names[id] != name
-	}
-	m.names = names
-	if changed {
-		m.win.refold(func() {})
-	}
-	if m.conn != online { // the stream tells of both, in order
-		m.holder = ""
-		if detail.Lease != nil {
-			m.holder = detail.Lease.DeviceID
-		}
-		m.presence = map[string]wire.Presence{}
-		for _, p := range detail.Presence {
-			m.join(p)
-		}
-	}
-}
-
-// name answers what a device is called.
-func (m *model) name(id string) string {
-	switch {
-	case id == "":
-		return "somebody"
-	case id == m.own:
-		return "this device"
-	case m.names[id] != "":
-		return m.names[id]
-	default:
-		return oneLine(render.Short(id))
-	}
-}
-
-// learn asks for the name of a device that is not known, once.
-func (m *model) learn(id string) {
-	if id == "" || id == m.own || m.names[id] != "" || m.unknown[id] || len(m.unknown) >= maxPresence {
-		return
-	}
-	m.unknown[id] = true
-	m.do(detailEffect{})
-}
-
-func (m *model) join(p wire.Presence) {
-	if p.Online != nil && !*p.Online {
-		delete(m.presence, p.DeviceID)
-		return
-	}
-	if _, known := m.presence[p.DeviceID]; known || len(m.presence) < maxPresence {
-		m.presence[p.DeviceID] = p
-	}
-	if p.DeviceID == m.own && p.Role.Rank() > 0 {
-		m.role = p.Role
-	}
-	m.learn(p.DeviceID)
 }
 
 // readOnly answers why nothing can be sent, or "".

@@ -324,6 +324,10 @@ func TestLeaving(t *testing.T) {
 	require.Empty(t, all[quitEffect](s.press("ctrl+c")))
 	require.Len(t, all[quitEffect](s.press("ctrl+c")), 1)
 	require.Len(t, all[quitEffect](s.enter("/quit")), 1)
+	s.enter("hello")
+	require.Empty(t, all[quitEffect](s.enter("/quit")), "what was not sent is not given up by accident")
+	s.shows("gives up what was not sent yet (1)")
+	require.Len(t, all[quitEffect](s.press("enter")), 1)
 	require.Len(t, all[redrawEffect](s.press("ctrl+l")), 1)
 }
 

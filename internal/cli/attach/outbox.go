@@ -128,13 +128,52 @@ func (m *model) sent(msg sentMsg) {
 		m.drop(w.id)
 		m.sayf(red, "%s was refused: %s", w.what, short(refused.Message, 200))
 		if refused.Code == code.NotAMember || refused.Code == code.Forbidden {
-			m.do(detailEffect{})
+			m.askDetail = true
 		}
 		return
 	}
 	w.note = "not sent yet, trying again"
 	wait := min(time.Second<<min(w.tries, 4), 15*time.Second)
 	m.do(timerEffect{wait, retryMsg{w.id}})
+}
+
+// unsent answers how many wishes the server may not have.
+func (m *model) unsent() int {
+	count := 0
+	for _, w := range m.outbox {
+		count += boolInt(!w.stored)
+	}
+	return count
+}
+
+// recheck asks which wishes still wait, after a time in which the stream told of none.
+func (m *model) recheck() {
+	var ids []string
+	for _, w := range m.outbox {
+		if w.stored {
+			ids = append(ids, w.id)
+		}
+	}
+	if ids != nil {
+		m.do(pendingEffect{ids})
+	}
+}
+
+// pending drops the wishes that were applied meanwhile.
+func (m *model) pending(msg pendingMsg) {
+	for _, id := range msg.asked {
+		if msg.err == nil && !msg.waits[id] {
+			m.drop(id)
+		}
+	}
+}
+
+// again sends every wish again, with its id, to a server that may have lost it.
+func (m *model) again() {
+	for _, w := range m.outbox {
+		w.stored = false
+		m.try(w)
+	}
 }
 
 // dispatched says what became of a dispatch, apart from that it is stored.

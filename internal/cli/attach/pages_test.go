@@ -216,7 +216,9 @@ func TestAReset(t *testing.T) {
 	a.press("pgup")
 	id := only[sendEffect](t, s.enter("/send x")).control.ID
 	require.NotEmpty(t, id)
+	s.m.handle(sentMsg{id: id})
 	effects := s.frames(client.ResetFrame{LastSeq: 2}, a.log.add("", trace.User{Text: "of the old log"}))
+	require.Equal(t, id, only[sendEffect](t, effects).control.ID, "SS-CON-2 what may be lost is sent again, with its id")
 	read := only[readEffect](t, effects)
 	s.hides("event 700", "of the old log")
 	s.shows("restored")
@@ -253,4 +255,14 @@ func TestReconnecting(t *testing.T) {
 	s.tell("", trace.User{Text: "second"})
 	s.shows("● live", "second")
 	require.Len(t, s.m.win.entries, 2)
+
+	for _, line := range []string{"/pause", "/resume", "/send not yet"} {
+		s.m.handle(sentMsg{id: only[sendEffect](t, s.enter(line)).control.ID})
+	}
+	s.enter("/send never arrived")
+	asked := only[pendingEffect](t, s.frames(client.ConnectionFrame{State: client.Lost}, client.ConnectionFrame{State: client.Connected}))
+	require.Equal(t, []string{"id-1", "id-2", "id-3"}, asked.ids)
+	s.m.handle(pendingMsg{asked: asked.ids, waits: map[string]bool{"id-3": true}})
+	require.Len(t, s.m.outbox, 2, "what was applied while nobody told is not listed")
+	s.shows("not yet", "never arrived")
 }

@@ -202,6 +202,9 @@ func (r *runner) request(e effect) {
 	case detailEffect:
 		detail, err := c.GetSession(ctx, r.ref)
 		r.send(detailMsg{detail, err})
+	case pendingEffect:
+		waits, err := r.waiting(ctx)
+		r.send(pendingMsg{e.ids, waits, err})
 	case sendEffect:
 		_, err := c.SendControl(ctx, r.ref, e.control)
 		r.send(sentMsg{id: e.control.ID, err: err})
@@ -213,6 +216,18 @@ func (r *runner) request(e effect) {
 		}
 		r.send(msg)
 	}
+}
+
+// waiting answers the ids of the controls that are not applied.
+func (r *runner) waiting(ctx context.Context) (map[string]bool, error) {
+	waits := map[string]bool{}
+	for control, err := range r.options.Client.AllControls(ctx, r.ref, client.ControlsQuery{Applied: client.AppliedPending}) {
+		if err != nil {
+			return nil, err
+		}
+		waits[control.ID] = true
+	}
+	return waits, nil
 }
 
 // entries opens what was read, as the stream does.

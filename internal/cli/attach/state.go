@@ -29,10 +29,10 @@ func newEntry(frame client.EventFrame) entry {
 		e.sealed = true
 	default:
 		payload, err := trace.Read(frame.Event)
+		e.payload, e.event.Payload = payload, nil // it is held once
 		if err != nil {
-			payload = trace.Unknown{Name: frame.Kind, Raw: frame.Payload}
+			e.payload = trace.Unknown{Name: frame.Kind, Raw: frame.Payload}
 		}
-		e.payload = payload
 	}
 	return e
 }

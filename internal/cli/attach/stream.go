@@ -216,7 +216,8 @@ func (m *model) connected(frame client.ConnectionFrame) {
 	if frame.State == client.Connected {
 		m.conn, m.connText = online, ""
 		m.presence = map[string]wire.Presence{} // it is told anew
-		m.do(detailEffect{})
+		m.askDetail = true
+		m.recheck()
 		return
 	}
 	m.conn = offline
@@ -232,7 +233,7 @@ func (m *model) reset() {
 	m.live, m.backward, m.reading, m.catchUp, m.ready = state{}, 0, false, false, false
 	m.win.restart()
 	m.conn = opening
-	m.outbox = nil
+	m.again()
 	m.sayf(yellow, "the server's log was restored: it is read anew")
 	m.do(m.tail(readTail))
 }
