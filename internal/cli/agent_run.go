@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,9 @@ stopped and this becomes a viewer.`
 		return nil
 	}
 	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		if _, err := rootFolder(how.root); err != nil {
+			return err // before a session is made for it
+		}
 		if asked.Title == "" {
 			asked.Title = titleOf(args, how.root)
 		}
@@ -118,25 +122,45 @@ func (a *app) runPlain(ctx context.Context, c *client.Client, options agentrun.O
 	if err != nil {
 		return a.explainStart(ctx, c, options.Session, err)
 	}
-	viewing, stopViewing := context.WithCancel(ctx)
+	viewing, stopViewing := context.WithCancel(context.WithoutCancel(ctx)) // it prints how the agent is stopped, too
 	defer stopViewing()
+	viewer := c.View(options.Session, client.ViewOptions{After: now.LastSeq, Identity: options.Identity})
 	viewed := make(chan error, 1)
 	go func() {
 		names := newNameBook(viewing, c, options.Session, a.json)
-		viewed <- c.View(options.Session, client.ViewOptions{After: now.LastSeq, Identity: options.Identity}).Run(viewing, a.frameWriter(names, false))
+		viewed <- viewer.Run(viewing, a.frameWriter(names, false))
 	}()
 	ended := a.await(ctx, runner)
 	if runner.Lost() != nil && ctx.Err() == nil {
 		a.remark("This is a viewer from here on. " + driverWords(runner) + " Ctrl-C ends it.")
+		defer context.AfterFunc(ctx, stopViewing)()
 		if err := <-viewed; ctx.Err() == nil {
 			return err
 		}
 		return nil
 	}
+	a.catchUp(c, options.Session, viewer)
 	stopViewing()
 	<-viewed
 	return ended
 }
+
+// catchUp lets a viewer print what was said at the end.
+func (a *app) catchUp(c *client.Client, session string, viewer *client.Viewer) {
+	ctx, cancel := context.WithTimeout(context.Background(), catchUpWithin)
+	defer cancel()
+	now, err := c.GetSession(ctx, session)
+	for err == nil && viewer.LastSeq() < now.LastSeq {
+		select {
+		case <-time.After(catchUpWithin / 100):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// catchUpWithin bounds it.
+const catchUpWithin = 2 * time.Second
 
 // await waits for the runner's end, tells what it tells, and stops it when ctx ends.
 func (a *app) await(ctx context.Context, runner *agentrun.Runner) error {
@@ -183,7 +207,19 @@ func (a *app) explainStart(ctx context.Context, c *client.Client, ref string, er
 	if refused == nil || refused.HolderDeviceID() == "" {
 		return err
 	}
-	names := newNameBook(ctx, c, ref, false)
-	return fmt.Errorf("%s executes this session now: watch it with `cairn attach %s`, or take it over with --force (%w)",
-		names.called(refused.HolderDeviceID()), ref, err)
+	return &heldError{who: newNameBook(ctx, c, ref, false).called(refused.HolderDeviceID()), session: ref, cause: err}
 }
+
+// heldError is a session that another device executes.
+type heldError struct {
+	who, session string
+	cause        error
+}
+
+// Error says who, and what can be done.
+func (e *heldError) Error() string {
+	return fmt.Sprintf("%s executes this session now\nWatch it with `cairn attach %s`, or take it over with --force.", e.who, e.session)
+}
+
+// Unwrap answers the refusal.
+func (e *heldError) Unwrap() error { return e.cause }

@@ -17,9 +17,13 @@ import (
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/acpagent"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	acpagent.Main()
+	goleak.VerifyTestMain(m)
+}
 
 func TestWrongUsageIsExplained(t *testing.T) {
 	t.Parallel()
@@ -55,6 +59,10 @@ func TestWrongUsageIsExplained(t *testing.T) {
 		{"dispatch S --device d --open hello", []string{"either TEXT or --open"}},
 		{"session send S -", []string{"standard input is empty"}},
 		{"org add o", []string{"exactly one of --user and --email"}},
+		{"run", []string{"say which agent to run"}},
+		{"run --root /no/such/folder -- agent", []string{"--root"}},
+		{"agent", []string{"say which agent to run: --command"}},
+		{"agent --command x --linger 0s", []string{"--linger is more than 0"}},
 		{"config --set listn=x", []string{"did you mean listen?"}},
 		{"user add x --database mysql:x", []string{"database", "allowed is sqlite:PATH"}},
 	} {

@@ -27,8 +27,11 @@ func (a *app) explain(err error) string {
 		refusal  *fault.Error
 		closed   *client.ClosedError
 		database *storage.Refusal
+		held     *heldError
 	)
 	switch {
+	case errors.As(err, &held):
+		return held.Error()
 	case errors.As(err, &database):
 		return explainDatabase(database)
 	case errors.As(err, &flag):

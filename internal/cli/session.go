@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	"github.com/cairnsync/cairn/internal/cli/demo/view"
 	"github.com/cairnsync/cairn/internal/cli/render"
 	"github.com/cairnsync/cairn/internal/env"
@@ -55,9 +56,10 @@ func (a *app) asking(do func(ctx context.Context, c *client.Client, args []strin
 		var (
 			network net.Error
 			printed *printError
+			broken  *agentrun.StartError
 		)
-		if errors.As(err, &printed) {
-			return err // a full disk is an error of the system too, but not of the network
+		if errors.As(err, &printed) || errors.As(err, &broken) {
+			return err // a full disk, or a program that is not there, is an error of the system too, but not of the network
 		}
 		if errors.As(err, &network) && client.AsAPIError(err) == nil {
 			return &unreachableError{a.baseURL(), network}
