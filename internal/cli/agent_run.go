@@ -14,34 +14,27 @@ import (
 	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	"github.com/cairnsync/cairn/internal/cli/attach"
 	"github.com/cairnsync/cairn/internal/cli/render"
+	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
 func newRun(a *app) *cobra.Command {
-	var (
-		how   executing
-		asked client.NewSession
-		force bool
-		plain bool
-	)
-	cmd := &cobra.Command{
-		Use: "run -- COMMAND...", Short: "Run an agent (ACP) here, as the executor of a shared session",
-		Annotations: map[string]string{needs: ""},
-	}
+	r := &running{app: a}
+	cmd := &cobra.Command{Use: "run -- COMMAND...", Short: "Run an agent (ACP) here, as the executor of a shared session"}
 	cmd.Long = `Start an agent that speaks the Agent Client Protocol on its standard input and output, and share it: everybody with
 access to the session watches it live, approves what it asks, steers, pauses and stops it, from any device.
 
-    cairn run --session build -- gemini --experimental-acp
+    cairn run --session build -- gemini --acp
 
 At a terminal this shows the session as cairn attach does; elsewhere, or with --plain, it prints one line per event.
 With --session KEY the same session goes on after a restart: what was not sent yet is sent, questions that the last run left
 open are closed, and what people sent meanwhile is worked on. When another device takes the session over, the agent here is
 stopped and this becomes a viewer.`
-	cmd.Flags().StringVar(&asked.SessionKey, "session", "", "`KEY` of the session, made when it is not there (default: a new one)")
-	cmd.Flags().StringVar(&asked.Title, "title", "", "`TITLE` of a new session")
-	cmd.Flags().BoolVar(&asked.E2E, "e2e", false, "make a session whose payloads are sealed end to end")
-	cmd.Flags().BoolVar(&force, "force", false, "take the session over from the device that executes it now")
-	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, also at a terminal")
-	how.flags(cmd)
+	cmd.Flags().StringVar(&r.asked.SessionKey, "session", "", "`KEY` of the session, made when it is not there (default: a new one)")
+	cmd.Flags().StringVar(&r.asked.Title, "title", "", "`TITLE` of a new session")
+	cmd.Flags().BoolVar(&r.asked.E2E, "e2e", false, "make a session whose payloads are sealed end to end")
+	cmd.Flags().BoolVar(&r.force, "force", false, "take the session over from the device that executes it now")
+	cmd.Flags().BoolVar(&r.plain, "plain", false, "print lines, also at a terminal")
+	r.how.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -49,38 +42,50 @@ stopped and this becomes a viewer.`
 		}
 		return nil
 	}
-	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-		if _, err := rootFolder(how.root); err != nil {
-			return err // before a session is made for it
-		}
-		if asked.Title == "" {
-			asked.Title = titleOf(args, how.root)
-		}
-		created, err := c.CreateSession(ctx, asked)
-		if err != nil {
-			return err
-		}
-		if asked.E2E && !created.E2E {
-			return fmt.Errorf("session %s exists and is not end-to-end encrypted: choose another --session, or leave --e2e out", asked.SessionKey)
-		}
-		options, err := a.options(ctx, c, how, created.Session, args)
-		if err != nil {
-			return err
-		}
-		options.Force = force
-		a.remark(fmt.Sprintf("session %s — watch and steer it elsewhere with `cairn attach %s`", created.ID, reference(created.Session.SessionKey, created.ID)))
-		if created.E2E {
-			if err := a.sealedRemark(ctx, c, created.ID); err != nil {
-				return err
-			}
-		}
-		if a.terminal && a.interactive && !plain {
-			return a.runAttached(ctx, options)
-		}
-		options.Stderr = a.errs
-		return a.runPlain(ctx, c, options)
-	})
+	cmd.RunE = a.asking(r.run)
 	return cmd
+}
+
+// running is one call of `cairn run`.
+type running struct {
+	*app
+
+	how   executing
+	asked client.NewSession
+	force bool
+	plain bool
+}
+
+func (r *running) run(ctx context.Context, c *client.Client, command []string) error {
+	if _, err := rootFolder(r.how.root); err != nil {
+		return err // before a session is made for it
+	}
+	if r.asked.Title == "" {
+		r.asked.Title = titleOf(command, r.how.root)
+	}
+	created, err := c.CreateSession(ctx, r.asked)
+	if err != nil {
+		return err
+	}
+	if r.asked.E2E && !created.E2E {
+		return fmt.Errorf("session %s exists and is not end-to-end encrypted: choose another --session, or leave --e2e out", r.asked.SessionKey)
+	}
+	options, err := r.options(ctx, c, r.how, created.Session, command)
+	if err != nil {
+		return err
+	}
+	options.Force = r.force
+	r.remark(fmt.Sprintf("session %s — watch and steer it elsewhere with `cairn attach %s`", created.ID, reference(created.SessionKey, created.ID)))
+	if created.E2E {
+		if err := r.sealedRemark(ctx, c, created.ID); err != nil {
+			return err
+		}
+	}
+	if r.terminal && r.interactive && !r.plain {
+		return r.runAttached(ctx, created.Session, options)
+	}
+	options.Stderr = r.errs
+	return r.runPlain(ctx, c, options)
 }
 
 // reference is how people name a session: by its key, if somebody chose it.
@@ -100,14 +105,13 @@ func titleOf(command []string, root string) string {
 }
 
 // runAttached runs the agent behind the screen of `cairn attach`.
-func (a *app) runAttached(ctx context.Context, options agentrun.Options) error {
-	screen, err := a.screen(options.Client, options.Session)
+func (a *app) runAttached(ctx context.Context, session wire.Session, options agentrun.Options) error {
+	screen, err := a.screen(ctx, options.Client, session)
 	if err != nil {
 		return err
 	}
-	force := options.Force
-	screen.Identity, screen.TakeAtStart = options.Identity, true
-	take := taker(options)
+	force, take := options.Force, taker(options)
+	screen.TakeAtStart = true
 	screen.Take = func(ctx context.Context, again bool) (attach.Driver, error) { return take(ctx, again || force) }
 	return attach.Run(ctx, screen)
 }
@@ -141,7 +145,9 @@ func (a *app) runPlain(ctx context.Context, c *client.Client, options agentrun.O
 	}
 	a.catchUp(c, options.Session, viewer)
 	stopViewing()
-	<-viewed
+	if err := <-viewed; !errors.Is(err, context.Canceled) {
+		return errors.Join(ended, err)
+	}
 	return ended
 }
 

@@ -29,7 +29,8 @@ type executing struct {
 
 func (e *executing) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.root, "root", "", "`FOLDER` the agent works in; its file and terminal requests stay inside (default: here)")
-	cmd.Flags().DurationVar(&e.quietLimit, "quiet-limit", agentrun.DefaultQuietLimit, "end a turn whose agent says nothing for so `LONG` while it works; 0 for never")
+	cmd.Flags().DurationVar(&e.quietLimit, "quiet-limit", agentrun.DefaultQuietLimit,
+		"end a turn whose agent says nothing for so `LONG` while it works; 0 for never")
 	cmd.Flags().DurationVar(&e.turnLimit, "turn-limit", 0, "end a turn that works longer than this, questions and pauses apart; 0 for never")
 }
 

@@ -293,8 +293,8 @@ func (r *Runner) Permission(ctx context.Context, request acpsdk.RequestPermissio
 	}
 	select {
 	case option := <-answer:
-		if r.gate.pass(ctx) != nil || option == "" {
-			return cancelledAsk(), nil
+		if option == "" || r.gate.pass(ctx) != nil {
+			return cancelledAsk(), nil //nolint:nilerr // the agent is gone then
 		}
 		return acpsdk.RequestPermissionResponse{Outcome: acpsdk.NewRequestPermissionOutcomeSelected(acpsdk.PermissionOptionId(option))}, nil
 	case <-ctx.Done():

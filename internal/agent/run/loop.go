@@ -218,7 +218,7 @@ func (r *Runner) settle() error {
 		return r.setAside("the lease was lost")
 	default:
 		r.lastWords = keptWords(left, r.o.Folder)
-		r.notice("%s", r.lastWords)
+		r.noticef("%s", r.lastWords)
 		return nil
 	}
 }

@@ -294,7 +294,7 @@ func (r *Runner) Session() string { return r.executor.SessionID() }
 // Notice tells, in words for the person at this machine, what happens around the agent. Lines that nobody reads are dropped.
 func (r *Runner) Notice() <-chan string { return r.notices }
 
-func (r *Runner) notice(format string, args ...any) {
+func (r *Runner) noticef(format string, args ...any) {
 	select {
 	case r.notices <- fmt.Sprintf(format, args...):
 	default:
@@ -332,8 +332,8 @@ func (r *Runner) Stop(ctx context.Context) error {
 }
 
 func keptWords(left int, folder string) string {
-	return fmt.Sprintf("%d events could not be stored yet; they are kept in %s and stored when the session is executed here again, unless another device did so meanwhile",
-		left, filepath.Join(folder, "journal"))
+	return fmt.Sprintf("%d events could not be stored yet; they are kept in %s, and stored when the session is executed here again unless another "+
+		"device did so meanwhile", left, filepath.Join(folder, "journal"))
 }
 
 // setAside moves what cannot be stored any more into a file of its own, and says so.
@@ -342,7 +342,7 @@ func (r *Runner) setAside(why string) error {
 	count, err := r.journal.SetAside(path)
 	if err == nil && count > 0 {
 		r.lastWords = fmt.Sprintf("%d events could not be stored any more, because %s; they are kept in %s", count, why, path)
-		r.notice("%s", r.lastWords)
+		r.noticef("%s", r.lastWords)
 	}
 	return err
 }

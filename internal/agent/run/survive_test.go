@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -323,7 +322,7 @@ func TestStartFails(t *testing.T) {
 			change(&o)
 			_, err := run.Start(t.Context(), o)
 			var broken *run.StartError
-			require.True(t, errors.As(err, &broken), "%v", err)
+			require.ErrorAs(t, err, &broken)
 			detail, err := s.phone.GetSession(t.Context(), s.session)
 			require.NoError(t, err)
 			require.Nil(t, detail.Lease)
