@@ -85,7 +85,7 @@ type Agent struct {
 
 // Start spawns the agent and introduces this program to it; ctx bounds the starting only. An agent that does
 // not start is gone when Start returns. Errors: what the system says about the program, *ExitError,
-// *GarbageError, *VersionError, *AuthError, a refusal of the agent, or that the time is over.
+// *GarbageError, *VersionError, *AuthError, *Refusal, or that the time is over.
 func Start(ctx context.Context, o Options) (*Agent, error) {
 	o, err := o.complete()
 	if err != nil {

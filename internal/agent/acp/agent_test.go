@@ -80,8 +80,9 @@ func TestPrompt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, acpsdk.StopReasonMaxTokens, outcome.StopReason)
 		_, err = agent.Prompt(t.Context(), "error out of luck")
-		require.ErrorContains(t, err, "Scripted Agent refused")
-		require.ErrorContains(t, err, "out of luck")
+		require.EqualError(t, err, "prompt agent: Scripted Agent refused: Internal error: out of luck (code -32603)")
+		var refusal *acp.Refusal
+		require.ErrorAs(t, err, &refusal)
 	})
 	t.Run("one prompt at a time", func(t *testing.T) {
 		t.Parallel()

@@ -125,7 +125,9 @@ func (a *Agent) unheard() {
 	default:
 	}
 	close(a.deaf)
-	a.calls.Go(a.closed)
+	if !a.stopping {
+		a.calls.Go(a.closed)
+	}
 }
 
 func (a *Agent) numbered(id string) {

@@ -51,6 +51,7 @@ func (e *GarbageError) Error() string {
 // AuthError is an agent that wants its user to log in first.
 type AuthError struct {
 	Agent   string
+	Message string   // what it says itself, "" when that is only that it asks
 	Methods []string // names of the ways it offers; may be empty
 }
 
@@ -60,7 +61,23 @@ func (e *AuthError) Error() string {
 	if len(e.Methods) > 0 {
 		text += " (it offers: " + strings.Join(e.Methods, ", ") + ")"
 	}
+	if e.Message != "" {
+		text += "; it says: " + e.Message
+	}
 	return text
+}
+
+// Refusal is an error that the agent answered to a request.
+type Refusal struct {
+	Agent   string
+	Request string // what was asked for, as `verb object`
+	Code    int    // of JSON-RPC
+	Message string // with what it tells besides, when that is text
+}
+
+// Error says what the agent said.
+func (e *Refusal) Error() string {
+	return fmt.Sprintf("%s: %s refused: %s (code %d)", e.Request, e.Agent, e.Message, e.Code)
 }
 
 // VersionError is an agent that speaks another version of the protocol.
@@ -77,16 +94,41 @@ func (e *VersionError) Error() string {
 // authRequired is the JSON-RPC code of "log in first".
 const authRequired = -32000
 
-// said makes an error of what the agent answered to a request; what is the name of the request for people.
+// said makes an error of what the agent answered to a request; what is the request for people.
 func (a *Agent) said(what string, err error) error {
 	var refusal *acpsdk.RequestError
 	if !errors.As(err, &refusal) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if refusal.Code == authRequired {
-		return &AuthError{Agent: a.Name(), Methods: a.authMethods()}
+	message := saidBy(refusal)
+	if refusal.Code != authRequired {
+		return &Refusal{Agent: a.Name(), Request: what, Code: refusal.Code, Message: message}
 	}
-	return fmt.Errorf("%s: %s refused: %w", what, a.Name(), refusal)
+	if strings.EqualFold(message, "authentication required") {
+		message = ""
+	}
+	return &AuthError{Agent: a.Name(), Message: message, Methods: a.authMethods()}
+}
+
+// saidBy is the text of a refusal. Agents put what helps into data: as text, or under one of these names.
+func saidBy(refusal *acpsdk.RequestError) string {
+	detail, _ := refusal.Data.(string)
+	if fields, ok := refusal.Data.(map[string]any); ok {
+		for _, name := range []string{"details", "error", "message"} {
+			if text, ok := fields[name].(string); ok && detail == "" {
+				detail = text
+			}
+		}
+	}
+	message := strings.TrimSpace(refusal.Message)
+	switch {
+	case detail == "" || detail == message:
+		return message
+	case message == "":
+		return detail
+	default:
+		return message + ": " + detail
+	}
 }
 
 func lastLine(text string) string {

@@ -135,9 +135,10 @@ func (a *Agent) breach(reason string, line []byte) {
 	a.process.kill()
 }
 
-// closed sees the end of stdout: a process that goes on without it is of no use and is ended.
+// closed sees the end of a pipe: a process that goes on without it is of no use and is ended, by Stop when that
+// is at it.
 func (a *Agent) closed() {
-	if !a.process.endsWithin(a.o.StopGrace) {
+	if !a.process.endsWithin(a.o.StopGrace) && !a.isStopping() {
 		a.process.kill()
 	}
 }

@@ -62,14 +62,14 @@ func (a *Agent) late(ctx context.Context, what string, err error) error {
 
 // Open takes up the session previous, when it is not "" and the agent can (session/load, or session/resume when
 // it has only that); else, or when that fails, it makes a new one in Root. What the agent replays of an earlier
-// session is not told to the Handler. Errors: *AuthError, ErrBusy, ErrStopped, what ended the agent, a refusal.
+// session is not told to the Handler. Errors: *AuthError, *Refusal, ErrBusy, ErrStopped, what ended the agent.
 func (a *Agent) Open(ctx context.Context, previous string) (Session, error) {
 	if previous != "" {
 		err := a.takeUp(ctx, acpsdk.SessionId(previous))
 		if err == nil {
 			return Session{ID: previous, Loaded: true}, nil
 		}
-		var refusal *acpsdk.RequestError
+		var refusal *Refusal
 		if !errors.As(err, &refusal) && !errors.Is(err, errCannot) {
 			return Session{}, err
 		}
@@ -149,7 +149,7 @@ func (a *Agent) authMethods() []string {
 // Prompt is one turn: it sends text and answers when the agent has stopped, after Handler.Update returned for
 // everything it said before that. When ctx ends first the agent is told to cancel; it may go on until it obeys,
 // and until then another Prompt is ErrBusy. Errors else: ErrNoSession, ErrStopped, *AuthError, what ended the
-// agent (*ExitError, *GarbageError), a refusal of the agent.
+// agent (*ExitError, *GarbageError), *Refusal.
 func (a *Agent) Prompt(ctx context.Context, text string) (Outcome, error) {
 	session := a.current()
 	if session == "" {
@@ -166,28 +166,33 @@ func (a *Agent) Prompt(ctx context.Context, text string) (Outcome, error) {
 	}
 	_, err := ask(ctx, a, "prompt agent", acpsdk.AgentMethodSessionPrompt, request, settle)
 	if err != nil {
-		if ctx.Err() != nil && a.isPrompting() {
-			_ = a.Cancel(a.alive)
+		if ctx.Err() != nil {
+			a.giveUp()
 		}
 		return Outcome{}, err
 	}
 	return outcome, nil
 }
 
-func (a *Agent) isPrompting() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.call != nil && a.call.prompt
+// giveUp cancels the prompt without waiting for the agent to read it, which it may never do.
+func (a *Agent) giveUp() {
+	session, running := a.toCancel()
+	if !running {
+		return
+	}
+	defer a.withdraw()
+	select {
+	case a.cancels <- struct{}{}:
+		_, _ = a.writeCancel(session) // a stopped agent needs no cancel
+	default: // another is being written
+	}
 }
 
 // Cancel tells the agent to stop its prompt (session/cancel) and ends the contexts of open permissions, which
 // are answered cancelled; so are those that the prompt still asks for. Without a prompt it does nothing. An error
 // means that the agent did not read it; the permissions are cancelled all the same.
 func (a *Agent) Cancel(ctx context.Context) error {
-	a.mu.Lock()
-	session, running := a.session, a.call != nil && a.call.prompt
-	a.cancelled = running
-	a.mu.Unlock()
+	session, running := a.toCancel()
 	if !running {
 		return nil
 	}
@@ -197,21 +202,10 @@ func (a *Agent) Cancel(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	written := make(chan error, 1)
-	a.mu.Lock()
-	if a.stopping {
-		a.mu.Unlock()
-		<-a.cancels
-		return ErrStopped
+	written, err := a.writeCancel(session)
+	if err != nil {
+		return err
 	}
-	a.calls.Add(1)
-	a.mu.Unlock()
-	go func() { //nolint:gosec // it lives until the notification is written, which ctx may not wait for
-		defer a.calls.Done()
-		request := acpsdk.CancelNotification{SessionId: session}
-		written <- a.conn.SendNotification(context.Background(), acpsdk.AgentMethodSessionCancel, request)
-		<-a.cancels
-	}()
 	select {
 	case err := <-written:
 		if err != nil {
@@ -221,6 +215,31 @@ func (a *Agent) Cancel(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// toCancel answers the session whose prompt is to be cancelled; from now on it may ask for nothing more.
+func (a *Agent) toCancel() (session acpsdk.SessionId, running bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancelled = a.call != nil && a.call.prompt
+	return a.session, a.cancelled
+}
+
+// writeCancel writes a cancellation in the background and gives the place in cancels back.
+func (a *Agent) writeCancel(session acpsdk.SessionId) (written <-chan error, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopping {
+		<-a.cancels
+		return nil, ErrStopped
+	}
+	result := make(chan error, 1)
+	a.calls.Go(func() {
+		request := acpsdk.CancelNotification{SessionId: session}
+		result <- a.conn.SendNotification(context.Background(), acpsdk.AgentMethodSessionCancel, request)
+		<-a.cancels
+	})
+	return result, nil
 }
 
 // withdraw ends the contexts of open permissions.

@@ -187,6 +187,7 @@ func TestAnyUpdates(t *testing.T) {
 			switch rapid.IntRange(0, 12).Draw(t, "action") {
 			case 0:
 				seen.see(translator.Close(rapid.SampledFrom([]trace.ToolStatus{trace.ToolCancelled, trace.ToolError}).Draw(t, "close")))
+				translator.Begin()
 				seen.closed()
 			case 1:
 				seen.see(translator.Flush())

@@ -2,8 +2,8 @@
 // payloads of the trace vocabulary (shared sessions specification, section 8).
 //
 // A Translator is pure state: updates in, payloads out, in the order in which they must be written. It gathers
-// message chunks; the caller flushes them at the latest 200 ms after Pending became true, and calls Close at the
-// end of each prompt, which begins the next turn. All texts that come out are valid UTF-8, all JSON is valid and
+// message chunks; the caller flushes them at the latest 200 ms after Pending became true, calls Close at the end
+// of each prompt, and Begin where a turn begins. All texts that come out are valid UTF-8, all JSON is valid and
 // bounded, so that the server takes it. A Translator is not safe for concurrent use.
 package translate
 
@@ -146,7 +146,7 @@ func (t *Translator) step() []trace.Payload {
 }
 
 // Close ends a prompt: the open message gets its final piece, and calls that are still open a result with this
-// status (cancelled, or error, which says why). The next output belongs to a new turn.
+// status (cancelled, or error, which says why). The next output begins a step.
 func (t *Translator) Close(status trace.ToolStatus) []trace.Payload {
 	said := t.final()
 	why := ""
@@ -156,9 +156,12 @@ func (t *Translator) Close(status trace.ToolStatus) []trace.Payload {
 	for len(t.order) > 0 {
 		said = append(said, t.give(t.tools[t.order[0]], status, why)...)
 	}
-	t.steps, t.fresh = 0, true
+	t.fresh = true
 	return said
 }
+
+// Begin begins a turn: its steps count from 1. A turn may have several prompts.
+func (t *Translator) Begin() { t.steps, t.fresh = 0, true }
 
 // plan answers the agent's list when it has changed.
 func (t *Translator) plan(entries []acpsdk.PlanEntry) []trace.Payload {
