@@ -13,5 +13,6 @@
 // when they are scrolled to. What is open (asks, todos, the turn) is kept apart from the window. Unsent wishes,
 // names, notices and asks have limits of their own, next to where they are kept.
 //
-// Blocking and concurrency. The model never waits. Run returns after everything it started has ended.
+// Blocking and concurrency. The model never waits. Run returns after everything it started has ended, but for the reader of
+// keys, which bubbletea leaves behind when something is typed in the moment of leaving.
 package attach

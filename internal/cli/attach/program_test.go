@@ -23,7 +23,11 @@ import (
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that are left, but for bubbletea's reader: it waits forever to hand over what was typed in the
+// moment in which the program ended.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/ultraviolet.(*TerminalReader).sendEvents"))
+}
 
 // patience bounds every wait for something that must happen.
 const patience = 30 * time.Second
