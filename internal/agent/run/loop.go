@@ -81,6 +81,7 @@ func (r *Runner) carry(next effect) {
 		r.queueMark(next.control)
 	case confirm:
 		r.worked = 0
+		r.translator.Begin()
 		r.workers.Go(func() { r.confirm(next.turn) })
 	case prompt:
 		r.prompt(next.text)

@@ -210,6 +210,14 @@ func TestSteering(t *testing.T) {
 			s.result(inject, trace.ControlApplied)
 			s.result(steer, trace.ControlApplied)
 			s.applied(steer)
+			steps := 0
+			for _, event := range s.log.until("the end", func([]entry) bool { return true }) {
+				if step, ok := event.payload.(trace.StepStart); ok && *event.TurnID == id {
+					steps++
+					require.Equal(t, steps, step.Step, "steps count on in a turn")
+				}
+			}
+			require.Equal(t, 2, steps)
 		})
 		t.Run("SS-CTL-3 pause holds at the next step boundary, the turn stays open; resume sends nothing again", func(t *testing.T) {
 			id := s.send("say first\nwait " + s.file("step") + "\nwrite $ROOT/made.txt it\nsay last")

@@ -210,6 +210,7 @@ func (a *acp) sayAll(said []trace.Payload) {
 // close tells what the updates hold back, and ends calls that have no result.
 func (a *acp) close(status trace.ToolStatus) {
 	said := a.updates.Close(status)
+	a.updates.Begin()
 	if a.turn.id != "" {
 		a.sayAll(said)
 	}

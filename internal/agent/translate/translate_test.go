@@ -226,12 +226,14 @@ func TestPieces(t *testing.T) {
 		}
 		require.Equal(t, text, got)
 	})
-	t.Run("each turn counts its steps anew", func(t *testing.T) {
+	t.Run("each turn counts its steps anew, over all its prompts", func(t *testing.T) {
 		t.Parallel()
 		translator := translate.New(nil)
-		want := []string{`step_start {"step":1}`, `assistant {"text":"a","final":true}`}
-		require.Equal(t, want, run(t, translator, message("a")))
-		require.Equal(t, want, run(t, translator, message("a")))
+		step := func(n string) []string { return []string{`step_start {"step":` + n + `}`, `assistant {"text":"a","final":true}`} }
+		require.Equal(t, step("1"), run(t, translator, message("a")))
+		require.Equal(t, step("2"), run(t, translator, message("a")))
+		translator.Begin()
+		require.Equal(t, step("1"), run(t, translator, message("a")))
 	})
 	t.Run("a failed turn closes its calls as errors", func(t *testing.T) {
 		t.Parallel()
