@@ -13,7 +13,7 @@
 // what is larger than that is cut, marked as truncated and counted.
 //
 // Memory. A Reader holds one line (at most MaxLine bytes; a longer one is passed over without being held), a
-// bounded state of the turn, and eight bytes for each record id, to notice ids that come twice.
+// bounded state of the turn, and some thirty bytes for each record that has an id, to notice ids that come twice.
 //
 // Blocking and concurrency. Survey and Reader block on their io.Reader only. An Import blocks on the network as a
 // client.Executor does. Each is used by one goroutine; several Imports may run at once.

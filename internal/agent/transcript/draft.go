@@ -25,6 +25,7 @@ const (
 // draft is what all dialects share: it numbers, dates and collects the events of one record after the other.
 type draft struct {
 	format Format
+	limit  int                  // of a payload, in bytes
 	events []wire.IncomingEvent // of the record that is read
 	cut    bool                 // one of them was too large
 
@@ -55,7 +56,9 @@ type turn struct {
 	calls  []string
 }
 
-func newDraft(format Format) *draft { return &draft{format: format, seen: map[uint64]uint32{}} }
+func newDraft(format Format) *draft {
+	return &draft{format: format, limit: maxPayload, seen: map[uint64]uint32{}}
+}
 
 // begin starts a record.
 func (d *draft) begin(line int, raw []byte) {
@@ -153,8 +156,8 @@ func (d *draft) add(id string, event wire.IncomingEvent) {
 		event.TurnID = &turn
 	}
 	event.Payload = d.labelled(event.Payload)
-	if len(event.Payload) > maxPayload {
-		event.Payload, d.cut = shrink(event.Payload), true
+	if len(event.Payload) > d.limit {
+		event.Payload, d.cut = shrink(event.Payload, d.limit), true
 	}
 	d.events = append(d.events, event)
 }

@@ -172,18 +172,18 @@ func TestTitles(t *testing.T) {
 
 func TestLinesThatAreTooLongAreNotHeld(t *testing.T) {
 	t.Parallel()
-	const longest = 1 << 20
+	const longest = 256 << 10
 	first, last := claudeLine("1", said("first")), claudeLine("2", said("last"))
 	exact := `{"type":"x","pad":"` + strings.Repeat("a", longest-len(`{"type":"x","pad":""}`)) + `"}`
 	require.Len(t, exact, longest)
-	huge := io.MultiReader(strings.NewReader(`{"pad":"`), io.LimitReader(endless{}, 300<<20), strings.NewReader("\"}\n"))
+	huge := io.MultiReader(strings.NewReader(`{"pad":"`), io.LimitReader(endless{}, 20<<20), strings.NewReader("\"}\n"))
 	in := io.MultiReader(strings.NewReader(first+"\n"+exact+"\n"+exact+" \n"), huge, strings.NewReader(last))
 	reader := newReader(in, Survey{Format: Claude}, longest)
 	all := steps(t, reader)
 	require.Len(t, all, 6)
 	require.Len(t, all[1].Events, 1)
 	require.Equal(t, fmt.Sprintf("it has %d bytes, the limit is %d", longest+2, longest), all[2].Skipped)
-	require.Contains(t, all[3].Skipped, strconv.Itoa(300<<20+11))
+	require.Contains(t, all[3].Skipped, strconv.Itoa(20<<20+11))
 	require.Equal(t, 5, all[4].Line)
 	require.Equal(t, trace.KindTurnEnd, all[4].Events[0].Kind)
 	require.LessOrEqual(t, cap(reader.lines.buffer), 2*longest)
@@ -201,20 +201,24 @@ func (endless) Read(to []byte) (int, error) {
 
 func TestWhatIsTooLargeIsCutAndSaysSo(t *testing.T) {
 	t.Parallel()
-	big := strings.Repeat("ü", 6<<20) // 12 MiB
-	many := "[" + strings.Repeat("1,", 6<<20) + "1]"
+	const limit = 64 << 10
+	big := strings.Repeat("ü", limit)
+	many := "[" + strings.Repeat("1,", limit) + "1]"
 	for name, record := range map[string]string{
 		"opaque":       fmt.Sprintf(`{"type":"x","text":%q}`, big),
 		"opaque, flat": fmt.Sprintf(`{"type":"x","list":%s}`, many),
 		"result":       claudeLine("1", fmt.Sprintf(`"message":{"content":[{"type":"tool_result","tool_use_id":"t","content":%q}]}`, big)),
 		"prompt":       claudeLine("1", said(big)),
-		"many parts":   `{"type":"user","message":{"content":[` + strings.Repeat("{},", 4<<20) + `{}]}}`,
-		"escapes":      `{"type":"x","text":"` + strings.Repeat(`\ud83d\ude00`, 1<<20) + `","u":"` + strings.Repeat(`\u00e4\n`, 1<<20) + `"}`,
+		"many parts":   `{"type":"user","message":{"content":[` + strings.Repeat("{},", maxParts) + `{}]}}`,
+		"escapes":      `{"type":"x","text":"` + strings.Repeat(`\ud83d\ude00`, limit/8) + `","u":"` + strings.Repeat(`\u00e4\n`, limit/8) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, all := read(t, []byte(record), Claude)
+			reader := NewReader(strings.NewReader(record), Survey{Format: Claude})
+			reader.draft.limit = limit
+			all := steps(t, reader)
 			require.True(t, all[0].Cut)
+			require.LessOrEqual(t, len(all[0].Events[0].Payload), limit)
 			var cut struct {
 				Truncated bool `json:"truncated"`
 			}
@@ -223,7 +227,7 @@ func TestWhatIsTooLargeIsCutAndSaysSo(t *testing.T) {
 			require.NotContains(t, string(all[0].Events[0].Payload), `\ud83d…`)
 		})
 	}
-	_, all := read(t, []byte(claudeLine("1", said(big[:2<<20]))), Claude)
+	_, all := read(t, []byte(claudeLine("1", said(big))), Claude)
 	require.False(t, all[0].Cut)
 }
 

@@ -19,13 +19,13 @@ const (
 // truncatedField ends a payload that was cut.
 const truncatedField = `"truncated":true}`
 
-// shrink cuts the longest texts of a payload, which is a valid JSON object, until it fits, and marks it as truncated.
+// shrink cuts the longest texts of a payload, which is a valid JSON object, until it fits the limit, and marks it as truncated.
 // What still does not fit loses its lists and objects. It works on the text itself: a payload of millions of small
 // values costs no more memory than one of few large ones.
-func shrink(payload json.RawMessage) json.RawMessage {
-	for longest := maxPayload / 2; longest >= maxShort; longest /= 4 {
-		cut := clipped(payload, longest)
-		if len(cut)+len(truncatedField) > maxPayload {
+func shrink(payload json.RawMessage, limit int) json.RawMessage {
+	for longest := limit / 2; longest >= maxShort; longest /= 4 {
+		cut := clipped(payload, longest, limit)
+		if len(cut)+len(truncatedField) > limit {
 			continue
 		}
 		cut = cut[:len(cut)-1]
@@ -37,9 +37,9 @@ func shrink(payload json.RawMessage) json.RawMessage {
 	return shallow(payload)
 }
 
-// clipped answers a JSON text with no string longer than longest bytes.
-func clipped(text []byte, longest int) []byte {
-	out := make([]byte, 0, min(len(text), maxPayload)+len(truncatedField)+1)
+// clipped answers a JSON text with no string longer than longest bytes, as far as that keeps it under limit.
+func clipped(text []byte, longest, limit int) []byte {
+	out := make([]byte, 0, min(len(text), limit)+len(truncatedField)+1)
 	for len(text) > 0 {
 		start := bytes.IndexByte(text, '"')
 		if start < 0 {
@@ -62,7 +62,7 @@ func clipped(text []byte, longest int) []byte {
 		}
 		out = append(out, '"')
 		text = text[end+1:]
-		if len(out) > maxPayload {
+		if len(out) > limit {
 			return append(out, text...) // too large already, whatever follows
 		}
 	}
@@ -145,7 +145,7 @@ func short(value json.RawMessage) []byte {
 	case len(value) <= maxShort:
 		return value
 	case value[0] == '"':
-		return clipped(value, maxShort)
+		return clipped(value, maxShort, len(value))
 	default:
 		return []byte("0")
 	}
