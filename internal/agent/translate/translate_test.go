@@ -229,7 +229,9 @@ func TestPieces(t *testing.T) {
 	t.Run("each turn counts its steps anew, over all its prompts", func(t *testing.T) {
 		t.Parallel()
 		translator := translate.New(nil)
-		step := func(n string) []string { return []string{`step_start {"step":` + n + `}`, `assistant {"text":"a","final":true}`} }
+		step := func(n string) []string {
+			return []string{`step_start {"step":` + n + `}`, `assistant {"text":"a","final":true}`}
+		}
 		require.Equal(t, step("1"), run(t, translator, message("a")))
 		require.Equal(t, step("2"), run(t, translator, message("a")))
 		translator.Begin()
