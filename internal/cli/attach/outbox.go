@@ -276,6 +276,7 @@ func (m *model) agent(msg any) {
 		m.starting = false
 		if msg.err != nil {
 			m.sayf(red, "could not take over: %s", short(msg.err.Error(), 300))
+			m.noticeFresh = false // it stays until something else is said, or esc
 			return
 		}
 		m.driving = true
@@ -286,6 +287,7 @@ func (m *model) agent(msg any) {
 		m.driving = false
 		if msg.err != nil {
 			m.sayf(red, "the agent ended: %s", short(msg.err.Error(), 300))
+			m.noticeFresh = false
 			return
 		}
 		m.sayf(yellow, "the agent ended")

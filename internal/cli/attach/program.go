@@ -2,6 +2,7 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -37,7 +38,7 @@ type Options struct {
 	// Zone is of the times shown; nil is UTC.
 	Zone *time.Location
 	// Take makes this device the session's executor, with force when another one holds it live, and runs the agent in this
-	// process until its Driver is stopped; ctx lives as long as the agent may. nil when no command was given: then /take
+	// process until its Driver is stopped; ctx ends after that, or when the person leaves while it starts. nil when no command was given: then /take
 	// is refused with a line that says how to give one. Its error and its end are shown.
 	Take func(ctx context.Context, force bool) (Driver, error)
 	// TakeAtStart takes the session over at once.
@@ -61,7 +62,7 @@ type Driver interface {
 }
 
 // Run shows a session until the person leaves or ctx ends, which is no failure. It answers an error when the session
-// cannot be read at the start, or when access to it was lost while it was shown.
+// cannot be read at the start, when access to it was lost while it was shown, or what the last agent's end has to say.
 func Run(ctx context.Context, o Options) error {
 	detail, err := o.Client.GetSession(ctx, o.Session)
 	if err != nil {
@@ -82,11 +83,11 @@ func Run(ctx context.Context, o Options) error {
 	r.send = program.Send
 	defer context.AfterFunc(ctx, program.Quit)() // a program that its context kills does not wait for its reader
 	_, err = program.Run()
-	r.leave(cancel)
+	ended := r.leave(cancel)
 	if err != nil {
 		return fmt.Errorf("show session: %w", err)
 	}
-	return m.endErr
+	return errors.Join(m.endErr, ended)
 }
 
 // runner carries out what the model wants. Its methods of tea.Model are called by one goroutine.
@@ -104,7 +105,10 @@ type runner struct {
 	viewer   *client.Viewer
 	stopFeed context.CancelFunc
 	driver   Driver
-	left     bool // no driver may start any more
+	release  context.CancelFunc // ends the driver's context
+	left     bool               // no driver may start any more
+	// driverErr is how the last driver ended, which the screen showed only while it was there.
+	driverErr error
 }
 
 func (r *runner) teaOptions() []tea.ProgramOption {
@@ -296,16 +300,16 @@ func (r *runner) present() {
 	}
 }
 
-// leave ends what was started and waits for it. What was sent last gets a moment to arrive.
-func (r *runner) leave(cancel context.CancelFunc) {
+// leave ends what was started, waits for it, and answers how the agent ended. What was sent last gets a moment to arrive.
+func (r *runner) leave(cancel context.CancelFunc) error {
 	r.mu.Lock()
-	viewer, driver := r.viewer, r.driver
+	viewer, driver, release := r.viewer, r.driver, r.release
 	r.left = true
 	r.mu.Unlock()
+	var ended error
 	if driver != nil {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), leaveTimeout)
-		_ = driver.Stop(ctx) // what it has to say it says in Err, which nobody is left to read
-		stop()
+		ended = r.stop(driver)
+		release()
 	}
 	said := make(chan struct{})
 	go func() {
@@ -324,4 +328,10 @@ func (r *runner) leave(cancel context.CancelFunc) {
 	cancel()
 	r.tasks.Wait()
 	<-said // its requests and its connection ended with the context
+	if driver != nil {
+		return ended
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.driverErr
 }

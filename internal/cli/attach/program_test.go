@@ -387,8 +387,9 @@ func TestTheAgentOfThisProcess(t *testing.T) {
 	w.shows("this device drives now")
 	w.types("\x03")
 	w.shows("stops the agent of this device")
+	agents[2].err = errors.New("two events were not stored")
 	w.types("\x03")
-	require.NoError(t, w.leaves())
+	require.ErrorIs(t, w.leaves(), agents[2].err, "what its end has to say outlives the screen")
 	select {
 	case <-agents[2].Done():
 	default:
