@@ -50,6 +50,9 @@ func (g *group) signal(signal syscall.Signal) {
 
 // exitOf is the exit code of a process that has ended, or the name of the signal that ended it.
 func exitOf(state *os.ProcessState) (code *int, signal *string) {
+	if state == nil {
+		return nil, nil // the system did not tell
+	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		name := unix.SignalName(status.Signal())
 		return nil, &name

@@ -77,6 +77,9 @@ func (g *group) leaderEnded() {}
 
 // exitOf is the exit code of a process that has ended.
 func exitOf(state *os.ProcessState) (code *int, signal *string) {
+	if state == nil {
+		return nil, nil // the system did not tell
+	}
 	exit := state.ExitCode()
 	return &exit, nil
 }
