@@ -2,9 +2,11 @@ package transcript
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,6 +55,27 @@ func FuzzLook(f *testing.F) {
 		if !errors.Is(err, ErrUnknownFormat) {
 			require.NoError(t, err)
 			require.Contains(t, Formats(), survey.Format)
+		}
+	})
+}
+
+// Whatever object is cut: it stays JSON, fits, and says so.
+func FuzzShrink(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":"` + strings.Repeat(`\ud83d\ude00ü\n`, 900) + `"}`, `{"a":[` + strings.Repeat("1,", 5000) + `1],"b":{"c":1},"d":1e400}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		const limit = 128 << 10
+		if wellFormed(payload) != "" {
+			return
+		}
+		payload = bytes.TrimSpace(payload)
+		for _, size := range []int{4 << 10, limit} {
+			cut := shrink(payload, size)
+			require.True(t, json.Valid(cut), "%s", cut)
+			require.True(t, utf8.Valid(cut))
+			require.True(t, bytes.HasSuffix(cut, []byte(truncatedField)))
+			require.LessOrEqual(t, len(cut), limit)
 		}
 	})
 }
