@@ -99,6 +99,19 @@ func TestEnd(t *testing.T) {
 read line; exec <&-; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}'; sleep 600`)
 		require.EqualError(t, broken(t, o, "anything"), "agent ended: signal: killed")
 	})
+	t.Run("an answer right before its end counts", func(t *testing.T) {
+		t.Parallel()
+		for range 20 {
+			o := options(t, &recorder{})
+			o.Command = script(t, `read line; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
+read line; echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"no key"}}'; exit 1`)
+			agent := start(t, o)
+			_, err := agent.Open(t.Context(), "")
+			require.ErrorContains(t, err, "no key")
+			var exit *acp.ExitError
+			require.ErrorAs(t, ended(t, agent), &exit)
+		}
+	})
 	t.Run("only the last 4 KiB of stderr are kept", func(t *testing.T) {
 		t.Parallel()
 		err := broken(t, options(t, &recorder{}), "stderr "+strings.Repeat("a", 5000), "stderr end", "die 1")

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,13 +72,14 @@ func TestBackPressure(t *testing.T) {
 		t.Parallel()
 		handler := &recorder{}
 		var open, most atomic.Int64
+		var once sync.Once
 		full, hold := make(chan struct{}), make(chan struct{})
 		handler.onStep = func(ctx context.Context) error {
 			now := open.Add(1)
 			defer open.Add(-1)
 			most.Store(max(most.Load(), now))
 			if now == 128 {
-				close(full)
+				once.Do(func() { close(full) })
 			}
 			select {
 			case <-hold:
