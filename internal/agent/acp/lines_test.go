@@ -19,7 +19,7 @@ func TestLines(t *testing.T) {
 		for _, want := range []string{"one", long, "two", long + long} {
 			line, err := from.next()
 			require.NoError(t, err)
-			require.True(t, want == string(line))
+			require.Equal(t, want, string(line))
 		}
 		line, err := from.next()
 		require.ErrorIs(t, err, io.EOF)
