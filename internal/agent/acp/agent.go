@@ -187,7 +187,8 @@ func (a *Agent) Name() string {
 	return filepath.Base(a.o.Command[0])
 }
 
-// Activity is when the agent last wrote anything, or a Handler.Update last returned, whichever is later.
+// Activity is when the agent last wrote anything, a request of it was last answered, or a Handler.Update last
+// returned, whichever is latest.
 func (a *Agent) Activity() time.Time { return *a.wrote.Load() }
 
 // Busy says that silence is no hang: a terminal of the agent runs, or a request or an update of the agent

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	acpsdk "github.com/coder/acp-go-sdk"
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,19 @@ func prompting(t *testing.T, agent *acp.Agent, lines ...string) <-chan error {
 
 func TestPermission(t *testing.T) {
 	t.Parallel()
+	t.Run("silence counts from the answer, not from the question", func(t *testing.T) {
+		t.Parallel()
+		handler := &recorder{}
+		questions := asking(handler)
+		agent := opened(t, options(t, handler))
+		done := prompting(t, agent, "asks 2") // it says nothing until it has both answers
+		first, second := <-questions, <-questions
+		answered := time.Now()
+		first.answer <- "allow"
+		eventually(t, "the answer counts as activity", func() bool { return agent.Activity().After(answered) })
+		second.answer <- "allow"
+		require.NoError(t, <-done)
+	})
 	t.Run("an option is answered", func(t *testing.T) {
 		t.Parallel()
 		handler := &recorder{}

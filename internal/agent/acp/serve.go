@@ -18,6 +18,7 @@ func (a *Agent) serve(ctx context.Context, method string, params json.RawMessage
 	defer a.gate.served(len(params))
 	a.waiting.Add(1)
 	defer a.waiting.Add(-1)
+	defer a.touch() // the agent's silence begins when it has what it waited for
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.alive, cancel)()
