@@ -40,6 +40,8 @@ type ExecutorOptions struct {
 	// is claimed. Open handoffs go to OnControl at once, since they need no lease; when nothing else is
 	// there, Execute answers ErrNothingDispatched and claims nothing (SS-CON-3).
 	Woken bool
+	// Silent wakes nobody by push for asks and ends of turns, because they happened before, as in an import.
+	Silent bool
 	// Recipients, when set, answers for whom (1 to 64 of age1…) payloads are sealed. It is asked before each batch is sent, so
 	// a device that was added reads from then on; an error that is worth no retry, or more than 64, ends the Executor with it.
 	// nil leaves payloads plain. Controls are plain text in either case. FixedRecipients answers always the same.

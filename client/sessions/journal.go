@@ -37,6 +37,7 @@ type Journal struct {
 	file    *os.File
 	size    int64
 	waiting []queued
+	filed   int   // so many of them, the first ones, are in the file
 	dropped int64 // bytes of settled records in the file
 }
 
@@ -106,10 +107,12 @@ func (j *Journal) replay(read record, bytes int64) error {
 	switch {
 	case read.Event != nil:
 		j.waiting = append(j.waiting, queued{event: *read.Event, size: eventSize(*read.Event)})
+		j.filed++
 	case read.Settled < 0 || read.Settled > len(j.waiting):
 		return fmt.Errorf("it settles %d of %d events", read.Settled, len(j.waiting))
 	default:
 		j.waiting = j.waiting[read.Settled:]
+		j.filed -= read.Settled
 	}
 	return nil
 }
@@ -177,16 +180,36 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// add writes an event down.
-func (j *Journal) add(event queued) error {
+// Room reports whether a record can be written at all: the error is ErrNoJournalRoom when it cannot, for example on a full disk.
+func (j *Journal) Room() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.write(record{Event: &event.event}); err != nil {
+	if err := j.write(record{}); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoJournalRoom, err)
+	}
+	return nil
+}
+
+// add writes an event down. One of the last is taken also when that fails, in memory only: better told while the process
+// lives than not at all. None that is written down stands behind one that is not.
+func (j *Journal) add(event queued, last bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := error(errBehindUnfiled)
+	if j.filed == len(j.waiting) {
+		err = j.write(record{Event: &event.event})
+	}
+	switch {
+	case err == nil:
+		j.filed++
+	case !last:
 		return fmt.Errorf("%w: %w", ErrNoJournalRoom, err)
 	}
 	j.waiting = append(j.waiting, event)
 	return nil
 }
+
+var errBehindUnfiled = errors.New("one before it could not be written either")
 
 // settle notes that the first n events are stored. What cannot be noted is stored again by the next Executor, which the server
 // knows by its client_event_id.
@@ -198,13 +221,15 @@ func (j *Journal) settle(n int) error {
 	}
 	clear(j.waiting[:n])
 	j.waiting = j.waiting[n:]
+	noted := min(n, j.filed)
+	j.filed -= noted
 	switch {
 	case len(j.waiting) == 0:
 		return j.empty()
 	case j.dropped > journalSlack:
 		return j.rewrite()
 	default:
-		return j.write(record{Settled: n})
+		return j.write(record{Settled: noted})
 	}
 }
 
@@ -233,7 +258,7 @@ func encodeLine(to *bytes.Buffer, value any) error {
 }
 
 func (j *Journal) empty() error {
-	j.size, j.dropped = 0, 0
+	j.size, j.dropped, j.filed = 0, 0, 0
 	_, err := j.file.Seek(0, io.SeekStart)
 	if err = errors.Join(err, j.file.Truncate(0)); err != nil {
 		return fmt.Errorf("empty journal: %w", err)
@@ -263,6 +288,6 @@ func (j *Journal) rewrite() error {
 	if _, err := file.Seek(fresh.size, io.SeekStart); err != nil {
 		return errors.Join(fmt.Errorf("rewrite journal: %w", err), file.Close())
 	}
-	j.file, j.size, j.dropped = file, fresh.size, 0
+	j.file, j.size, j.dropped, j.filed = file, fresh.size, 0, len(j.waiting)
 	return nil
 }

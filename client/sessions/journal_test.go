@@ -121,3 +121,23 @@ func TestJournal(t *testing.T) {
 		require.Zero(t, journal.Waiting())
 	})
 }
+
+func TestJournalWithoutRoom(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+	executor := execute(t, f.over(t), sessions.ExecutorOptions{Journal: journal})
+	emit(t, executor, 1, 2)
+	require.NoError(t, executor.Flush(t.Context()))
+	require.NoError(t, journal.Room())
+	require.NoError(t, journal.Close()) // nothing can be written from here on, as on a full disk
+	require.ErrorIs(t, journal.Room(), sessions.ErrNoJournalRoom)
+	require.ErrorIs(t, executor.Emit(t.Context(), wire.IncomingEvent{Kind: "lost"}), sessions.ErrNoJournalRoom)
+	for i := 3; i <= 5; i++ {
+		require.NoError(t, executor.EmitLast(wire.IncomingEvent{Kind: fmt.Sprintf("e%d", i)}))
+	}
+	require.NoError(t, executor.Stop(t.Context()), "the last ones reach the server all the same")
+	require.Subset(t, f.kinds(), []string{"e3", "e4", "e5"})
+	require.NotContains(t, f.kinds(), "lost")
+	require.Zero(t, journal.Waiting())
+}

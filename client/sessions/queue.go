@@ -101,7 +101,7 @@ func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, siz
 	}
 	added := queued{event, size, time.Now()}
 	if q.options.Journal != nil {
-		if err := q.options.Journal.add(added); err != nil {
+		if err := q.options.Journal.add(added, last); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,8 @@ func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
 	return e.emit(ctx, event, false)
 }
 
-// EmitLast is Emit for the few events that close what is open before a Stop: it does not wait for room.
+// EmitLast is Emit for the few events that close what is open before a Stop: it does not wait for room,
+// and is kept in memory only when the journal has none.
 func (e *Executor) EmitLast(event wire.IncomingEvent) error {
 	return e.emit(context.Background(), event, true)
 }
@@ -303,7 +304,7 @@ func (e *Executor) store(batch []wire.IncomingEvent) int {
 	var wait backoff
 	batch = e.seal(batch)
 	for len(batch) > 0 {
-		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch})
+		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch, Silent: e.options.Silent})
 		switch {
 		case err == nil:
 			return len(batch)

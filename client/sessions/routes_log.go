@@ -72,6 +72,8 @@ type Append struct {
 	Events []wire.IncomingEvent `json:"events"`
 	// ExpectedLastSeq, when set, refuses the batch with seq_conflict unless the log ends there.
 	ExpectedLastSeq *int64 `json:"expected_last_seq,omitempty"`
+	// Silent wakes nobody by push for what is in it (ours).
+	Silent bool `json:"silent,omitempty"`
 }
 
 // AppendEvents stores events; only for the device that holds the live lease (SS-EVT-2). It does not try

@@ -208,6 +208,7 @@ func TestPushToPeople(t *testing.T) {
 			"owner and editors are told, nobody else":                 checkRecipients,
 			"only asks and the ends of turns are told":                checkKinds,
 			"a duplicate is told once":                                checkDuplicate,
+			"what happened before, as in an import, is not told":      checkSilent,
 			"what comes over a WebSocket is told too":                 checkSocket,
 			"what comes in the pause waits, an ask wins, else newest": checkPause,
 			"attention of one device silences the person":             checkAttention,
@@ -284,6 +285,17 @@ func checkKinds(t *testing.T, d *desk) {
 	seq := d.append(t, wire.KindTurnEnd)
 	d.becomes(t, d.own, seq, wire.PushSent, "")
 	require.Equal(t, []string{told("turn_end", seq)}, d.received(d.own))
+}
+
+func checkSilent(t *testing.T, d *desk) {
+	batch := batchOf(wire.KindAsk, wire.KindTurnEnd)
+	batch["silent"] = true
+	d.executor.want(t, http.StatusOK, http.MethodPost, d.path("/events"), batch)
+	require.Empty(t, d.outcomes(t, d.own.Device))
+	batch["silent"] = "yes"
+	d.executor.want(t, http.StatusBadRequest, http.MethodPost, d.path("/events"), batch)
+	seq := d.append(t, wire.KindTurnEnd)
+	d.becomes(t, d.own, seq, wire.PushSent, "")
 }
 
 func checkDuplicate(t *testing.T, d *desk) {

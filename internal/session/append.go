@@ -18,6 +18,8 @@ import (
 type Batch struct {
 	Events          []wire.IncomingEvent
 	ExpectedLastSeq *int64
+	// Silent wakes nobody for what is in it: it happened before, as in an import.
+	Silent bool
 }
 
 // EventsTable is the log of all sessions, for bulk appends.
@@ -60,6 +62,9 @@ func (s *Service) Append(ctx context.Context, by Caller, ref string, batch Batch
 		}
 		if err := s.store(tx, sess, fresh, false); err != nil {
 			return wire.Receipt{}, err
+		}
+		if batch.Silent {
+			return receipt, nil
 		}
 		return receipt, s.tell(tx, sess, fresh)
 	})

@@ -12,9 +12,10 @@ import (
 
 // call is the request of ours that is open. There is never more than one.
 type call struct {
-	id      string        // as it was written, "" before that
-	prompt  bool          // it is a session/prompt
-	settled chan struct{} // closed when its answer is in force
+	id       string        // as it was written, "" before that
+	prompt   bool          // it is a session/prompt
+	answered bool          // the agent has answered it
+	settled  chan struct{} // closed when its answer is in force
 }
 
 // ask sends a request and waits for its answer, which settle puts in force before any later message of the agent
@@ -29,6 +30,7 @@ func ask[T any](ctx context.Context, a *Agent, what, method string, params any, 
 	type answer struct {
 		value T
 		err   error
+		given bool // by the agent; else the error is that none came
 	}
 	answers := make(chan answer, 1)
 	open := &call{prompt: method == acpsdk.AgentMethodSessionPrompt, settled: make(chan struct{})}
@@ -47,17 +49,22 @@ func ask[T any](ctx context.Context, a *Agent, what, method string, params any, 
 		settle(value, err)
 		a.mu.Lock()
 		a.call = nil
+		given := open.answered
 		a.mu.Unlock()
 		close(open.settled)
 		<-a.slot
-		answers <- answer{value, err}
+		answers <- answer{value, err, given}
 	}()
 	select {
 	case got := <-answers:
-		if got.err != nil {
+		switch {
+		case got.err == nil:
+			return got.value, nil
+		case got.given: // also when the agent has ended since
+			return none, a.said(what, got.err)
+		default:
 			return none, a.failed(ctx, what, got.err)
 		}
-		return got.value, nil
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
@@ -89,6 +96,7 @@ func (a *Agent) awaited(id json.RawMessage) <-chan struct{} {
 	if a.call == nil || a.call.id != string(id) {
 		return nil
 	}
+	a.call.answered = true
 	return a.call.settled
 }
 

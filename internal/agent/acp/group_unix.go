@@ -13,19 +13,23 @@ import (
 
 // group is a process with everything it starts, as far as that stays in its process group.
 type group struct {
-	id int
+	id   int
+	over chan struct{} // closed by close
 
-	mu   sync.Mutex // guards gone
-	gone bool       // nobody is left: the number may belong to others by now
+	mu     sync.Mutex // guards what follows
+	gone   bool       // nobody is left: the number may belong to others by now
+	closed bool
 }
 
 // startGroup starts a command as the leader of a group of its own.
 func startGroup(command *exec.Cmd) (*group, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := command.Start(); err != nil {
-		return nil, err //nolint:wrapcheck // the caller knows what was started
+	g := &group{over: make(chan struct{})}
+	if err := begin(command, g.over); err != nil {
+		return nil, err
 	}
-	return &group{id: command.Process.Pid}, nil
+	g.id = command.Process.Pid
+	return g, nil
 }
 
 // terminate asks every process of the group to end.
@@ -35,7 +39,14 @@ func (g *group) terminate() { g.signal(syscall.SIGTERM) }
 func (g *group) kill() { g.signal(syscall.SIGKILL) }
 
 // close lets go of the group, which must have been killed.
-func (g *group) close() {}
+func (g *group) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.closed = true
+		close(g.over)
+	}
+}
 
 // leaderEnded notices whether the leader was the last.
 func (g *group) leaderEnded() { g.signal(0) }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cairnsync/cairn/client/sessions"
@@ -110,12 +111,23 @@ func (r *Runner) emit(turn string, payload trace.Payload) {
 	switch {
 	case err == nil, r.executor.Context().Err() != nil: // the loop sees the end itself
 	case errors.Is(err, sessions.ErrNoJournalRoom):
-		r.lastWords = "the agent was stopped: " + err.Error()
-		r.askStop()
+		r.noRoom(turn, event, err)
 	default: // larger than the server takes
 		r.o.Log.Error("emit event", "kind", payload.Kind(), "error", err)
 		if err := r.executor.EmitLast(missing(turn, payload, err)); err != nil {
 			r.o.Log.Error("emit event", "kind", trace.KindError, "error", err)
+		}
+	}
+}
+
+// noRoom stops the runner when nothing can be written down any more. What closes the session is stored all the same if the server
+// can be reached.
+func (r *Runner) noRoom(turn string, event wireEvent, err error) {
+	r.full = fmt.Errorf("the agent was stopped: %w", err)
+	r.askStop()
+	for _, last := range []wireEvent{event, trace.Must(turn, trace.Failure{Message: r.full.Error(), Code: "journal_full"})} {
+		if err := r.executor.EmitLast(last); err != nil {
+			r.o.Log.Error("emit event", "kind", last.Kind, "error", err)
 		}
 	}
 }
@@ -205,7 +217,7 @@ func (r *Runner) finish() {
 	<-r.marked
 	r.endLife()
 	r.workers.Wait()
-	r.err = errors.Join(stopped, ended, r.settle(), r.close())
+	r.err = errors.Join(r.full, stopped, ended, r.settle(), r.close())
 }
 
 // settle says what becomes of events that were not stored.

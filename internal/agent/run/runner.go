@@ -120,6 +120,7 @@ type Runner struct {
 	life      context.Context // ends with everything, or when a stop takes too long
 	endLife   context.CancelFunc
 	err       error // set before done is closed, as lastWords
+	full      error // the journal has no room
 	lastWords string
 
 	// The rest belongs to the loop, and before it to Start.
@@ -189,6 +190,9 @@ func (r *Runner) open() error {
 		return err
 	}
 	r.lock, r.journal = lock, journal
+	if err := journal.Room(); err != nil {
+		return errors.Join(err, r.close())
+	}
 	return nil
 }
 
@@ -353,6 +357,9 @@ func (r *Runner) LastWords() string { return r.lastWords }
 // control takes a control into the loop. It always leaves it pending for the SDK: the loop marks it when what came of it is stored.
 func (r *Runner) control(ctx context.Context, control wire.Control) error {
 	r.inLoop(ctx, func() {
+		if r.stopping.Err() != nil {
+			return // it stays pending, for the next executor
+		}
 		if r.said[control.ID] { // by an executor that died before it could mark it
 			r.marks <- control.ID
 			return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,6 +161,29 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
+// agentOf answers the process of a runner's agent, from what the system knows of its children.
+func (s *stage) agentOf(p *process) int {
+	children, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(s.t, err)
+	for _, path := range children {
+		content, _ := os.ReadFile(path) // it may be gone
+		_, rest, _ := strings.Cut(string(content), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(p.command.Process.Pid) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(s.t, err)
+			return pid
+		}
+	}
+	return 0
+}
+
+// alive reports whether a process runs; one that only waits to be noticed by its parent does not.
+func alive(pid int) bool {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(content), ") ")
+	return err == nil && !strings.HasPrefix(rest, "Z")
+}
+
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
@@ -169,12 +193,18 @@ func TestKilledRunner(t *testing.T) {
 		first := s.process(way.URL(), "load="+memory)
 		done := s.send("say done before")
 		s.turnEnd(done)
-		id := s.send("ask a1 Who answers\nsay never")
+		id := s.send("ask a1 Who answers\nhangforever")
 		ask := s.openAsk("Who answers")
 		behind := s.send("say queued behind it")
 		s.result(behind, trace.ControlQueued)
+		pid := s.agentOf(first)
 		first.kill()
 
+		t.Run("an agent does not outlive a killed run", func(t *testing.T) {
+			if runtime.GOOS == "linux" { // elsewhere it ends with its standard input, if it does
+				require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond)
+			}
+		})
 		second := s.process(way.URL(), "load="+memory)
 		t.Run("after a kill the next run closes the question and the turn with a reason, and runs no prompt twice", func(t *testing.T) {
 			resolved := s.resolved(ask.AskID)

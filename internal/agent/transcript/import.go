@@ -190,6 +190,7 @@ func (i *importing) send(ctx context.Context) error {
 		return err
 	}
 	executor, err := i.Client.Execute(ctx, session.ID, client.ExecutorOptions{
+		Silent:      true,
 		BatchEvents: batchEvents, BatchWait: batchWait, QueueEvents: queueEvents, QueueBytes: queueBytes, StopGrace: shutGrace,
 	})
 	if client.AsAPIError(err) != nil && client.AsAPIError(err).HolderDeviceID() != "" {

@@ -85,7 +85,8 @@ func FuzzBatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		events, expected := form.batch()
+		batch := form.batch()
+		events, expected := batch.Events, batch.ExpectedLastSeq
 		if form.err() != nil {
 			return
 		}

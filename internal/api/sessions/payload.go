@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/cairnsync/cairn/internal/session"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -56,7 +57,7 @@ func depth(value jsontext.Value) int {
 }
 
 // batch reads the body of an append.
-func (f *form) batch() ([]wire.IncomingEvent, *int64) {
+func (f *form) batch() session.Batch {
 	elements, _ := f.list("events", 1, wire.MaxBatch)
 	events := make([]wire.IncomingEvent, 0, len(elements))
 	for i, element := range elements {
@@ -69,7 +70,8 @@ func (f *form) batch() ([]wire.IncomingEvent, *int64) {
 			Payload:       inner.payload("payload"),
 		})
 	}
-	return events, f.integer("expected_last_seq", 0)
+	silent := f.flag("silent")
+	return session.Batch{Events: events, ExpectedLastSeq: f.integer("expected_last_seq", 0), Silent: silent != nil && *silent}
 }
 
 // control reads a control.

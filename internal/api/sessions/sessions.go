@@ -104,11 +104,11 @@ func (a *API) appendEvents(c *call) (reply, error) {
 }
 
 func (a *API) append(ctx context.Context, by session.Caller, ref string, f *form) (wire.Receipt, error) {
-	events, expected := f.batch()
+	batch := f.batch()
 	if err := f.err(); err != nil {
 		return wire.Receipt{}, err
 	}
-	return a.Sessions.Append(ctx, by, ref, session.Batch{Events: events, ExpectedLastSeq: expected})
+	return a.Sessions.Append(ctx, by, ref, batch)
 }
 
 func (a *API) claimLease(c *call) (reply, error) {
