@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -40,17 +41,51 @@ func newMachine(t *testing.T) *machine {
 	return &machine{s, phone, home}
 }
 
-// background calls a command that goes on until end is called, which answers what it said.
-func (m *machine) background(args ...string) (end func() outcome) {
+// backgrounded is a command that goes on until end is called, which answers what it said.
+type backgrounded struct {
+	end func() outcome
+	out *lockedBuffer
+}
+
+func (m *machine) background(args ...string) *backgrounded {
 	ctx, cancel := context.WithCancel(context.Background())
 	var (
-		running sync.WaitGroup
-		got     outcome
+		going     sync.WaitGroup
+		code      int
+		out, errs lockedBuffer
 	)
-	running.Go(func() { got = m.callWith(ctx, args...) })
-	end = sync.OnceValue(func() outcome { cancel(); running.Wait(); return got })
-	m.t.Cleanup(func() { end() })
-	return end
+	a := &app{env: env.Real(), in: strings.NewReader(""), out: &out, errs: &errs, environ: m.environ}
+	going.Go(func() { code = run(ctx, a, args) })
+	r := &backgrounded{out: &out}
+	r.end = sync.OnceValue(func() outcome { cancel(); going.Wait(); return outcome{code, out.String(), errs.String()} })
+	m.t.Cleanup(func() { r.end() })
+	return r
+}
+
+// prints waits until a command has printed a text.
+func (m *machine) prints(r *backgrounded, text string) {
+	m.t.Helper()
+	require.Eventually(m.t, func() bool { return strings.Contains(r.out.String(), text) }, time.Minute, 20*time.Millisecond, "never prints %q", text)
+}
+
+// lockedBuffer may be read while it is written.
+type lockedBuffer struct {
+	mu      sync.Mutex // guards content
+	content bytes.Buffer
+}
+
+// Write appends.
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.content.Write(text)
+}
+
+// String answers what was written so far.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.content.String()
 }
 
 // sends has the phone send a prompt and waits for the end of its turn.
@@ -106,11 +141,11 @@ func TestRun(t *testing.T) {
 	m := newMachine(t)
 	agent := acpagent.Command(t)
 	t.Run("run shares an agent, prints the session, and gives it back on ctrl-C", func(t *testing.T) {
-		end := m.background(append([]string{"run", "--session", "build", "--root", t.TempDir(), "--"}, agent...)...)
+		command := m.background(append([]string{"run", "--session", "build", "--root", t.TempDir(), "--"}, agent...)...)
 		m.held("build", true)
 		require.Equal(t, trace.TurnCompleted, m.sends("build", "say hello from the agent").Status)
 		m.refused(exitFailed, []string{"another cairn on this machine", "cairn attach"}, append([]string{"run", "--session", "build", "--"}, agent...)...)
-		got := end()
+		got := command.end()
 		require.Equal(t, exitDone, got.code, got.errs)
 		require.Contains(t, got.out, "hello from the agent")
 		require.Contains(t, got.out, "completed")
@@ -125,7 +160,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, trace.TurnCompleted, m.sends("build", "say mine").Status)
 	})
 	t.Run("SS-CON-3 when the lease is taken the agent stops and run goes on as a viewer that says who drives", func(t *testing.T) {
-		end := m.background(append([]string{"run", "--session", "taken", "--"}, agent...)...)
+		command := m.background(append([]string{"run", "--session", "taken", "--"}, agent...)...)
 		m.held("taken", true)
 		_, err := m.phone.ClaimLease(t.Context(), "taken", client.Claim{Force: true})
 		require.NoError(t, err)
@@ -137,19 +172,19 @@ func TestRun(t *testing.T) {
 		}, time.Minute, 20*time.Millisecond)
 		require.NoError(t, executor.Emit(t.Context(), trace.Must("", trace.Assistant{Text: "said by the phone", Final: true})))
 		require.NoError(t, executor.Flush(t.Context()))
-		<-time.After(time.Second) // the viewer reads it
+		m.prints(command, "said by the phone")
 		require.NoError(t, executor.Stop(t.Context()))
-		got := end()
+		got := command.end()
 		require.Equal(t, exitDone, got.code, got.errs)
 		require.Contains(t, got.errs, "viewer from here on")
 		require.Contains(t, got.out, "said by the phone")
 	})
 	t.Run("SS-E2E-1 an encrypted session is said to be, and what stays in clear", func(t *testing.T) {
-		end := m.background(append([]string{"run", "--e2e", "--session", "secret", "--"}, agent...)...)
+		command := m.background(append([]string{"run", "--e2e", "--session", "secret", "--"}, agent...)...)
 		m.held("secret", true)
 		require.Equal(t, trace.TurnCompleted, m.sends("secret", "say hush").Status)
 		require.Contains(t, m.done("session", "tail", "secret"), "hush", "this device reads it")
-		got := end()
+		got := command.end()
 		require.Contains(t, got.errs, "In clear")
 		require.Contains(t, got.out, "hush")
 		page, err := m.phone.Events(t.Context(), "secret", client.EventsQuery{})
@@ -176,7 +211,7 @@ func TestAgentCommand(t *testing.T) {
 	quoted := "'" + strings.Join(acpagent.Command(t), "' '") + "'"
 	_, err := m.phone.CreateSession(t.Context(), client.NewSession{SessionKey: "build"})
 	require.NoError(t, err)
-	end := m.background("agent", "--linger", "1s", "--root", t.TempDir(), "--command", quoted)
+	command := m.background("agent", "--linger", "1s", "--root", t.TempDir(), "--command", quoted)
 	device := ""
 	require.Eventually(t, func() bool {
 		devices, err := m.phone.Devices(t.Context())
@@ -192,7 +227,7 @@ func TestAgentCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, trace.TurnCompleted, m.turnEnd("build", receipt.Seq).Status)
 	m.held("build", false)
-	got := end()
+	got := command.end()
 	require.Equal(t, exitDone, got.code, got.errs)
 	require.Contains(t, got.errs, device)
 	require.Contains(t, got.errs, "begun")

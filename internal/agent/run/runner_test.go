@@ -252,7 +252,7 @@ func TestAgentHangs(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		s := newStage(t, db)
 		o := s.options()
-		o.QuietLimit, o.CancelGrace = 2*time.Second, time.Second
+		o.QuietLimit, o.CancelGrace = 4*time.Second, time.Second
 		s.start(o)
 		for _, script := range []string{"say x\nhang", "say x\nhangforever"} {
 			id := s.send(script)
@@ -260,15 +260,15 @@ func TestAgentHangs(t *testing.T) {
 			require.Equal(t, trace.TurnFailed, end.Status)
 			require.Equal(t, "deadline", end.Reason)
 			await(s.log, func(event entry, limit trace.Deadline) bool {
-				return event.TurnID != nil && *event.TurnID == id && limit.Budget == trace.BudgetRequest && limit.MS == 2000
+				return event.TurnID != nil && *event.TurnID == id && limit.Budget == trace.BudgetRequest && limit.MS == 4000
 			})
 			require.Equal(t, trace.TurnCompleted, s.turnEnd(s.send("say alive")).Status)
 		}
 		await(s.log, func(_ entry, failure trace.Failure) bool { return failure.Code == "agent_killed" })
 		id := s.send("ask a Wait as long as you like")
 		ask := s.openAsk("Wait as long as you like")
-		busy := s.send("terminal sleep 3")
-		<-time.After(3 * time.Second) // longer than the limit: a question is no hang
+		busy := s.send("terminal sleep 5")
+		<-time.After(5 * time.Second) // longer than the limit: a question is no hang
 		s.answer(wire.ControlApprove, ask.AskID)
 		require.Equal(t, trace.TurnCompleted, s.turnEnd(id).Status)
 		require.Equal(t, trace.TurnCompleted, s.turnEnd(busy).Status, "nor is a terminal that runs")
