@@ -43,8 +43,8 @@ func newMachine(t *testing.T) *machine {
 
 // backgrounded is a command that goes on until end is called, which answers what it said.
 type backgrounded struct {
-	end func() outcome
-	out *lockedBuffer
+	end       func() outcome
+	out, errs *lockedBuffer
 }
 
 func (m *machine) background(args ...string) *backgrounded {
@@ -56,16 +56,16 @@ func (m *machine) background(args ...string) *backgrounded {
 	)
 	a := &app{env: env.Real(), in: strings.NewReader(""), out: &out, errs: &errs, environ: m.environ}
 	going.Go(func() { code = run(ctx, a, args) })
-	r := &backgrounded{out: &out}
+	r := &backgrounded{out: &out, errs: &errs}
 	r.end = sync.OnceValue(func() outcome { cancel(); going.Wait(); return outcome{code, out.String(), errs.String()} })
 	m.t.Cleanup(func() { r.end() })
 	return r
 }
 
-// prints waits until a command has printed a text.
-func (m *machine) prints(r *backgrounded, text string) {
+// shows waits until a text was printed.
+func (m *machine) shows(on *lockedBuffer, text string) {
 	m.t.Helper()
-	require.Eventually(m.t, func() bool { return strings.Contains(r.out.String(), text) }, time.Minute, 20*time.Millisecond, "never prints %q", text)
+	require.Eventually(m.t, func() bool { return strings.Contains(on.String(), text) }, time.Minute, 20*time.Millisecond, "never shows %q", text)
 }
 
 // lockedBuffer may be read while it is written.
@@ -172,7 +172,8 @@ func TestRun(t *testing.T) {
 		}, time.Minute, 20*time.Millisecond)
 		require.NoError(t, executor.Emit(t.Context(), trace.Must("", trace.Assistant{Text: "said by the phone", Final: true})))
 		require.NoError(t, executor.Flush(t.Context()))
-		m.prints(command, "said by the phone")
+		m.shows(command.out, "said by the phone")
+		m.shows(command.errs, "viewer from here on")
 		require.NoError(t, executor.Stop(t.Context()))
 		got := command.end()
 		require.Equal(t, exitDone, got.code, got.errs)
