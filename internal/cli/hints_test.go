@@ -119,6 +119,17 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// Nor is a folder for unsent events that cannot be made.
+func TestStateThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "XDG_STATE_HOME="+os.DevNull)
+	s.serve(t)
+	got := s.as("alice").call("run", "--session", "work", "--", "agent")
+	require.Equal(t, exitFailed, got.code)
+	require.Contains(t, got.errs, os.DevNull)
+	require.NotContains(t, got.errs, "cannot reach")
+}
+
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,10 +62,13 @@ func (a *app) asking(do func(ctx context.Context, c *client.Client, args []strin
 		if errors.As(err, &printed) || errors.As(err, &broken) {
 			return err // a full disk, or a program that is not there, is an error of the system too, but not of the network
 		}
-		if errors.As(err, &network) && client.AsAPIError(err) == nil {
-			return &unreachableError{a.baseURL(), network}
+		if !errors.As(err, &network) || client.AsAPIError(err) != nil {
+			return err
 		}
-		return err
+		if _, local := network.(syscall.Errno); local { //nolint:errorlint // the network's own come in an error of net or of http, found first
+			return err // of a file: it only looks like a net.Error
+		}
+		return &unreachableError{a.baseURL(), network}
 	}
 }
 
