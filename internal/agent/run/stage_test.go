@@ -16,6 +16,7 @@ import (
 	"github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
 	"github.com/cairnsync/cairn/internal/agent/run"
+	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/internal/testkit/acpagent"
@@ -53,8 +54,11 @@ const (
 	mobile  = "33333333-3333-4333-8333-333333333333"
 )
 
-func newStage(t *testing.T, db *testkit.Database) *stage {
-	node := servertest.Start(t, db, nil)
+func newStage(t *testing.T, db *testkit.Database) *stage { return stageWith(t, db, nil) }
+
+// stageWith is a stage whose server is configured so.
+func stageWith(t *testing.T, db *testkit.Database, change func(*config.Config)) *stage {
+	node := servertest.Start(t, db, change)
 	return stageAt(t, node.URL, node.Account(t, "ada").Key)
 }
 
