@@ -48,7 +48,7 @@ that have no counterpart are kept as they came; "session tail" leaves them out u
 			return a.importAll(cmd.Context(), files, options)
 		}
 		return a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			options.Client = c
+			options.Client, options.Lock = c, a.sessionLock(c)
 			return a.importAll(ctx, files, options)
 		})(cmd, args)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cairnsync/cairn/internal/agent/transcript"
 	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/acpagent"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -118,4 +119,22 @@ func TestMeterLine(t *testing.T) {
 	require.Equal(t, "rollout-x.jsonl [#####---------------]  25% of 100.0 MB, 3000 events, 1500/s", meterLine("/a/rollout-x.jsonl", p, 2*time.Second))
 	require.Equal(t, "x [####################] 100% of 0.0 MB, 0 events, 0/s", meterLine("x", transcript.Progress{}, 0))
 	require.LessOrEqual(t, len(meterLine(strings.Repeat("x", 300), p, time.Second)), 100)
+}
+
+// A device has one lease however many of its processes work on a session: the second one would end the first.
+func TestImportBesideRun(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	file := filepath.Join(transcriptFiles(t, map[string][]string{"one.jsonl": {claudePrompt, claudeAnswer}}), "one.jsonl")
+	require.Equal(t, exitDone, m.call("import", file).code)
+	runs := m.background(append([]string{"run", "--session", "import:claude:one", "--"}, acpagent.Command(t)...)...)
+	require.Eventually(t, func() bool { return strings.Contains(runs.out.String(), "agent  ") }, patience, 10*time.Millisecond)
+	got := m.call("import", file)
+	require.Equal(t, exitFailed, got.code)
+	require.Contains(t, got.errs, "another cairn on this machine executes this session")
+	detail, err := m.phone.GetSession(t.Context(), "import:claude:one")
+	require.NoError(t, err)
+	require.NotNil(t, detail.Lease, "the run goes on")
+	require.Equal(t, exitDone, runs.end().code)
+	require.Equal(t, exitDone, m.call("import", file).code)
 }

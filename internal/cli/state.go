@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 )
 
 // stateFolder is where this install keeps what it is in the middle of: a folder that no other machine should share.
@@ -44,6 +45,21 @@ func (a *app) sessionFolder(c *client.Client, sessionID string) (string, error) 
 	}
 	name := sha256.Sum256([]byte(strings.TrimRight(a.baseURL(), "/") + "\n" + c.DeviceID() + "\n" + sessionID))
 	return filepath.Join(folder, "run", hex.EncodeToString(name[:12])), nil
+}
+
+// sessionLock answers what keeps every other executor of this device away from a session: the server cannot tell them apart.
+// Without a folder for it there can be none.
+func (a *app) sessionLock(c *client.Client) func(sessionID string) (func(), error) {
+	if _, err := a.stateFolder(); err != nil {
+		return nil
+	}
+	return func(sessionID string) (func(), error) {
+		folder, err := a.sessionFolder(c, sessionID)
+		if err != nil {
+			return nil, err
+		}
+		return agentrun.Lock(folder)
+	}
 }
 
 // identity answers this install's age secret, which the first call makes and keeps in the user's configuration folder.

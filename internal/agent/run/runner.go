@@ -105,7 +105,7 @@ type Runner struct {
 	o        Options
 	executor *sessions.Executor
 	journal  *sessions.Journal
-	lock     *os.File
+	unlock   func()
 	notices  chan string
 
 	calls     chan call
@@ -172,24 +172,34 @@ func newRunner(o Options) *Runner {
 	return r
 }
 
+// Lock takes a session's folder, which it makes, for this process, until unlock. Another process of this device that has it is
+// ErrRunsHere.
+func Lock(folder string) (unlock func(), err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder for the session: %w", err)
+	}
+	lock, err := filelock.Take(filepath.Join(folder, "lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, ErrRunsHere
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	return func() { filelock.Release(lock) }, nil
+}
+
 // open takes the session's folder on this machine for this process.
 func (r *Runner) open() error {
-	if err := os.MkdirAll(r.o.Folder, 0o700); err != nil {
-		return fmt.Errorf("make folder for the session: %w", err)
-	}
-	lock, err := filelock.Take(filepath.Join(r.o.Folder, "lock"))
-	if errors.Is(err, filelock.ErrHeld) {
-		return ErrRunsHere
-	}
+	unlock, err := Lock(r.o.Folder)
 	if err != nil {
 		return err
 	}
 	journal, err := sessions.OpenJournal(filepath.Join(r.o.Folder, "journal"))
 	if err != nil {
-		filelock.Release(lock)
+		unlock()
 		return err
 	}
-	r.lock, r.journal = lock, journal
+	r.unlock, r.journal = unlock, journal
 	if err := journal.Room(); err != nil {
 		return errors.Join(err, r.close())
 	}
@@ -288,7 +298,7 @@ func (r *Runner) abandon() error {
 
 func (r *Runner) close() error {
 	err := r.journal.Close()
-	filelock.Release(r.lock)
+	r.unlock()
 	return err
 }
 

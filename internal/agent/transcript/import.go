@@ -34,6 +34,8 @@ type Options struct {
 	Format Format // "" to tell by content
 	Title  string // instead of the transcript's own; also of a session that exists
 	DryRun bool   // read only, send nothing
+	// Lock, when set, keeps other processes of this device, which share its lease, away from a session until unlock.
+	Lock func(sessionID string) (unlock func(), err error)
 	// Progress, when set, is told about every line. It is called on the importing goroutine and must be quick.
 	Progress func(Progress)
 	// Problem, when set, is told about every line that is skipped, in the same way.
@@ -188,6 +190,13 @@ func (i *importing) send(ctx context.Context) error {
 	session, err := i.session(ctx)
 	if err != nil {
 		return err
+	}
+	if i.Lock != nil {
+		unlock, err := i.Lock(session.ID)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
 	executor, err := i.Client.Execute(ctx, session.ID, client.ExecutorOptions{
 		Silent:      true,
