@@ -24,6 +24,9 @@ func (m *machine) control(control wire.Control) {
 	case wire.ControlResume:
 		m.conclude(control.ID, trace.ControlApplied, "")
 		m.unhold()
+		if m.turn != nil && m.turn.due {
+			m.goOn()
+		}
 		m.next()
 	default:
 		m.conclude(control.ID, trace.ControlRejected, "this executor knows no "+string(control.Kind))

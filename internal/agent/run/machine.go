@@ -34,7 +34,9 @@ type machine struct {
 // turn is the one that runs.
 type turn struct {
 	id        string
-	text      string // of its prompt
+	text      string // of its first prompt, until that is given
+	begun     bool   // its turn_start is stored
+	due       bool   // a prompt is to be given when the pause ends
 	prompted  bool   // the agent has a prompt that has not ended
 	follow    []followUp
 	cancelled bool

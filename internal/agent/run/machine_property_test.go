@@ -36,6 +36,7 @@ func (w *world) handle(in input) {
 			w.confirms = append(w.confirms, next.turn)
 		case prompt:
 			require.False(w.t, w.prompted, "two prompts at once")
+			require.False(w.t, w.machine.paused, "a prompt in a pause")
 			require.NotEmpty(w.t, next.text)
 			w.prompted = true
 		case reply:
@@ -60,7 +61,7 @@ func (w *world) said(said say) {
 	case trace.AskResolved:
 		w.resolved[payload.AskID]++
 		require.Equal(w.t, 1, w.resolved[payload.AskID], "%s is settled twice", payload.AskID)
-		if payload.ControlID != "" {
+		if payload.Outcome == trace.AskSelected || payload.Outcome == trace.AskText { // else the control did more than that
 			w.ended[payload.ControlID]++
 		}
 	case trace.ControlResult:
@@ -78,7 +79,7 @@ func TestMachineKeepsItsPromises(t *testing.T) {
 		var controls []string
 		open := 0
 		for i := range rapid.IntRange(1, 60).Draw(t, "length") {
-			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0, 1, 2:
 				made := drawControl(t, fmt.Sprint("c", i), controls, open)
 				controls = append(controls, made.ID)
@@ -89,20 +90,38 @@ func TestMachineKeepsItsPromises(t *testing.T) {
 				open++
 				w.handle(gotAsk{question(fmt.Sprint("a", open)).ask})
 			case 5:
-				w.endPrompt(rapid.SampledFrom([]trace.TurnStatus{trace.TurnCompleted, trace.TurnCancelled, trace.TurnFailed}).Draw(t, "status"))
+				w.endPrompt(rapid.SampledFrom([]promptEnded{
+					{status: trace.TurnCompleted}, {status: trace.TurnCancelled}, {status: trace.TurnFailed, failure: &trace.Failure{Code: "agent_exited"}},
+				}).Draw(t, "end"))
 			case 6:
 				w.handle(gotOutput{payloads: []trace.Payload{trace.Assistant{Text: "x"}}, boundary: true})
+			case 8:
+				w.handle(overdue{trace.Deadline{Budget: trace.BudgetRequest}})
+			case 9:
+				w.handle(agentGone{trace.Failure{Code: "agent_exited"}})
 			case 7:
 				w.handle(askGone{fmt.Sprint("a", rapid.IntRange(0, open).Draw(t, "gone"))})
 			}
 		}
+		if rapid.Bool().Draw(t, "leaves") {
+			w.leave()
+			return
+		}
 		w.handle(control("the-last resume"))
 		for range 2 * len(controls) {
 			w.confirm()
-			w.endPrompt(trace.TurnCompleted)
+			w.endPrompt(completed())
 		}
 		w.settled(controls)
 	})
+}
+
+// leave checks that a stop closes everything that is open, and that nothing happens after it.
+func (w *world) leave() {
+	w.handle(leaving{"stopped"})
+	require.Empty(w.t, w.turn)
+	require.Empty(w.t, w.asks)
+	require.Empty(w.t, w.machine.handle(control("too-late send go")))
 }
 
 func (w *world) confirm() {
@@ -113,10 +132,10 @@ func (w *world) confirm() {
 	}
 }
 
-func (w *world) endPrompt(status trace.TurnStatus) {
+func (w *world) endPrompt(ended promptEnded) {
 	if w.prompted {
 		w.prompted = false
-		w.handle(promptEnded{status: status})
+		w.handle(ended)
 	}
 }
 
@@ -135,9 +154,7 @@ func (w *world) settled(controls []string) {
 			want = 0
 		}
 		require.Equal(w.t, want, w.marked[id], "%s is marked", id)
-		if want == 0 {
-			require.Zero(w.t, w.ended[id], "%s has ended", id)
-		}
+		require.Equal(w.t, want, w.ended[id], "%s has ended", id)
 	}
 }
 

@@ -35,18 +35,34 @@ func textOf(control wire.Control) string {
 	return *control.Text
 }
 
-// stored gives the prompt to the agent: its turn_start cannot get lost any more, so nobody begins this turn again.
+// stored goes on when the turn_start of a turn cannot get lost any more, so that nobody begins this turn again.
 func (m *machine) stored(id string) {
-	if m.turn == nil || m.turn.id != id || m.turn.prompted {
+	if m.turn == nil || m.turn.id != id || m.turn.begun {
 		return
 	}
+	m.turn.begun = true
 	if m.turn.cancelled {
 		m.end(trace.TurnCancelled, "")
 		return
 	}
-	notes := m.notes
-	m.notes = nil
-	m.give(notes, m.turn.text)
+	m.goOn()
+}
+
+// goOn gives the turn its next prompt; while a pause holds the prompt is due when that ends.
+func (m *machine) goOn() {
+	if m.paused {
+		m.turn.due = true
+		return
+	}
+	waited, text := m.turn.follow, m.turn.text
+	if text != "" {
+		waited = m.notes
+		m.notes = nil
+	} else {
+		m.turn.follow = nil
+	}
+	m.turn.text, m.turn.due, m.turn.prompted = "", false, true
+	m.give(waited, text)
 }
 
 // give prompts the agent with texts that waited, and then text.
@@ -60,7 +76,6 @@ func (m *machine) give(waited []followUp, text string) {
 	if text != "" {
 		parts = append(parts, text)
 	}
-	m.turn.prompted = true
 	m.do(prompt{strings.Join(parts, "\n\n")})
 }
 
@@ -83,10 +98,9 @@ func (m *machine) ended(in promptEnded) {
 		status = trace.TurnFailed
 		m.say(*in.failure)
 	case status == trace.TurnCompleted && m.steered():
-		follow := m.turn.follow
-		m.turn.follow = nil
 		m.closeAsks(trace.AskCancelled, "", "the agent went on without an answer")
-		m.give(follow, "")
+		m.hold()
+		m.goOn()
 		return
 	}
 	m.end(status, reason)
@@ -133,8 +147,11 @@ func (m *machine) expire(limit trace.Deadline) {
 func (m *machine) stopTurn(control string) {
 	m.closeAsks(trace.AskCancelled, control, "the turn was stopped")
 	m.unhold()
-	if m.turn.prompted {
+	switch {
+	case m.turn.prompted:
 		m.do(interrupt{})
+	case m.turn.due:
+		m.end(trace.TurnCancelled, "")
 	}
 }
 
