@@ -40,6 +40,10 @@ type ExecutorOptions struct {
 	// is claimed. Open handoffs go to OnControl at once, since they need no lease; when nothing else is
 	// there, Execute answers ErrNothingDispatched and claims nothing (SS-CON-3).
 	Woken bool
+	// Refused, when set, answers what to store in place of an event that the server, or something in front of it, refuses for good
+	// (413, bad_request), so that what comes after it is not held up. It is called on a goroutine of the Executor. false, like nil,
+	// ends the Executor with the refusal.
+	Refused func(event wire.IncomingEvent, refusal error) (instead wire.IncomingEvent, ok bool)
 	// Silent wakes nobody by push for asks and ends of turns, because they happened before, as in an import.
 	Silent bool
 	// Recipients, when set, answers for whom (1 to 64 of age1…) payloads are sealed. It is asked before each batch is sent, so

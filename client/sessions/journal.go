@@ -195,7 +195,7 @@ func (j *Journal) Room() error {
 func (j *Journal) add(event queued, last bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := error(errBehindUnfiled)
+	err := errBehindUnfiled
 	if j.filed == len(j.waiting) {
 		err = j.write(record{Event: &event.event})
 	}
@@ -226,7 +226,7 @@ func (j *Journal) settle(n int) error {
 	switch {
 	case len(j.waiting) == 0:
 		return j.empty()
-	case j.dropped > journalSlack:
+	case j.dropped > max(journalSlack, j.size/2):
 		return j.rewrite()
 	default:
 		return j.write(record{Settled: noted})
@@ -281,13 +281,19 @@ func (j *Journal) rewrite() error {
 	// Windows replaces no open file: both are closed for the moment of the change.
 	closed := errors.Join(draft.Close(), j.file.Close())
 	moved := os.Rename(draft.Name(), j.path)
-	file, opened := os.OpenFile(j.path, os.O_RDWR, 0o600)
-	if err := errors.Join(closed, moved, opened); err != nil {
+	file, err := os.OpenFile(j.path, os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("rewrite journal: %w", errors.Join(closed, moved, err))
+	}
+	j.file = file
+	if moved == nil {
+		j.size, j.dropped, j.filed = fresh.size, 0, len(j.waiting)
+	} else {
+		j.dropped = 0 // the old file is as good; it is tried again when as much has gathered
+	}
+	_, err = file.Seek(j.size, io.SeekStart)
+	if err := errors.Join(closed, moved, err); err != nil {
 		return fmt.Errorf("rewrite journal: %w", err)
 	}
-	if _, err := file.Seek(fresh.size, io.SeekStart); err != nil {
-		return errors.Join(fmt.Errorf("rewrite journal: %w", err), file.Close())
-	}
-	j.file, j.size, j.dropped, j.filed = file, fresh.size, 0, len(j.waiting)
 	return nil
 }

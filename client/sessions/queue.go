@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -112,6 +110,18 @@ func (q *eventQueue) put(ctx, run context.Context, event wire.IncomingEvent, siz
 	return nil
 }
 
+// keep adds an event that cannot be stored any more to those that are left.
+func (q *eventQueue) keep(event wire.IncomingEvent, size int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	added := queued{event, size, time.Now()}
+	if err := q.options.Journal.add(added, true); err != nil {
+		return err
+	}
+	q.waiting = append(q.waiting, added)
+	return nil
+}
+
 // take answers the next batch: when it is full, when its first event has waited long enough, or when
 // somebody flushes. It answers nil when the queue is closed and empty, or the run has ended.
 func (q *eventQueue) take(run context.Context) []wire.IncomingEvent {
@@ -199,7 +209,8 @@ func (q *eventQueue) left() int {
 
 // Emit queues an event to be stored, in the order of the calls. A missing ClientEventID and TS are filled
 // in, once: every retry sends the same event, so it is stored once. It blocks while the queue is full. It
-// answers ErrStopped or why the Executor ended when the event cannot be stored any more, and another error for
+// answers ErrStopped or why the Executor ended when the event cannot be stored any more (after a lost lease it is left in the
+// Journal, beyond the bounds), and another error for
 // an event that the server would refuse. nil means queued; Flush says when it is stored.
 func (e *Executor) Emit(ctx context.Context, event wire.IncomingEvent) error {
 	return e.emit(ctx, event, false)
@@ -212,7 +223,7 @@ func (e *Executor) EmitLast(event wire.IncomingEvent) error {
 }
 
 func (e *Executor) emit(ctx context.Context, event wire.IncomingEvent, last bool) error {
-	if e.run.Err() != nil {
+	if e.run.Err() != nil && !e.keeps() {
 		return context.Cause(e.run) //nolint:wrapcheck // as in await
 	}
 	event, err := e.prepare(event)
@@ -226,8 +237,17 @@ func (e *Executor) emit(ctx context.Context, event wire.IncomingEvent, last bool
 	if size > most {
 		return fmt.Errorf("emit event: it has %d bytes, the limit is %d", size, most)
 	}
-	return e.queue.put(ctx, e.run, event, size, last)
+	if err := e.queue.put(ctx, e.run, event, size, last); err == nil || !e.keeps() {
+		return err
+	}
+	if err := e.queue.keep(event, size); err != nil {
+		return err
+	}
+	return context.Cause(e.run) //nolint:wrapcheck // as in await
 }
+
+// keeps reports whether the lease was lost and a Journal keeps what still comes.
+func (e *Executor) keeps() bool { return e.options.Journal != nil && e.Lost() != nil }
 
 // Flush sends what waits at once, and answers nil when all that was emitted before it is stored.
 func (e *Executor) Flush(ctx context.Context) error { return e.queue.flush(ctx, e.run) }
@@ -283,68 +303,4 @@ func eventSize(event wire.IncomingEvent) int {
 		size += len(*event.ClientEventID)
 	}
 	return size
-}
-
-// send stores batches in order until nothing is left or the run ends.
-func (e *Executor) send() {
-	for {
-		batch := e.queue.take(e.run)
-		stored := e.store(batch)
-		if stored == 0 {
-			return
-		}
-		e.queue.settle(stored)
-	}
-}
-
-// store appends the first events of a batch, again and again while the lease is held, and answers how many; 0
-// when the run has ended. Repeating is safe: events that are known keep their seq, so accepted may be less
-// than what was sent (SS-EVT-2). A batch that is too large for the server is cut.
-func (e *Executor) store(batch []wire.IncomingEvent) int {
-	var wait backoff
-	batch = e.seal(batch)
-	for len(batch) > 0 {
-		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch, Silent: e.options.Silent})
-		switch {
-		case err == nil:
-			return len(batch)
-		case IsCode(err, code.PayloadTooLarge) && len(batch) > 1:
-			batch = batch[:len(batch)/2]
-		case e.refused("append events", err), !sleep(e.run, wait.next(retryAfter(err))):
-			return 0
-		}
-	}
-	return 0
-}
-
-// seal answers a copy of the batch, sealed for those who are to read it now; as it is when nothing is sealed, and none when the
-// run has ended.
-func (e *Executor) seal(batch []wire.IncomingEvent) []wire.IncomingEvent {
-	if e.options.Recipients == nil || len(batch) == 0 {
-		return batch
-	}
-	var wait backoff
-	for {
-		boxes, err := e.sealOnce(batch)
-		if err == nil {
-			return boxes
-		}
-		if e.refused("seal events", err) || !sleep(e.run, wait.next(retryAfter(err))) {
-			return nil
-		}
-	}
-}
-
-func (e *Executor) sealOnce(batch []wire.IncomingEvent) ([]wire.IncomingEvent, error) {
-	recipients, err := e.options.Recipients(e.run)
-	if err != nil {
-		return nil, fmt.Errorf("find recipients: %w", err)
-	}
-	boxes := slices.Clone(batch)
-	for i := range boxes {
-		if boxes[i].Payload, err = Seal(boxes[i].Payload, recipients); err != nil {
-			return nil, notSent("%w", err)
-		}
-	}
-	return boxes, nil
 }

@@ -209,11 +209,16 @@ func (a *app) explainStart(ctx context.Context, c *client.Client, ref string, er
 	if errors.Is(err, agentrun.ErrRunsHere) {
 		return fmt.Errorf("%w; watch it with `cairn attach %s`", err, ref)
 	}
-	refused := client.AsAPIError(err)
-	if refused == nil || refused.HolderDeviceID() == "" {
+	holder := ""
+	if held, ok := errors.AsType[*agentrun.HeldError](err); ok {
+		holder = held.DeviceID
+	} else if refused := client.AsAPIError(err); refused != nil {
+		holder = refused.HolderDeviceID()
+	}
+	if holder == "" {
 		return err
 	}
-	return &heldError{who: newNameBook(ctx, c, ref, false).called(refused.HolderDeviceID()), session: ref, cause: err}
+	return &heldError{who: newNameBook(ctx, c, ref, false).called(holder), session: ref, cause: err}
 }
 
 // heldError is a session that another device executes.

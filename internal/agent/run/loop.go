@@ -44,7 +44,7 @@ func (r *Runner) run() {
 	defer close(r.done)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for {
+	for r.stopping.Err() == nil && r.executor.Context().Err() == nil { // no call may go on what has ended
 		select {
 		case asked := <-r.calls:
 			asked.do()
@@ -54,13 +54,10 @@ func (r *Runner) run() {
 		case <-ticker.C:
 			r.watch()
 		case <-r.stopping.Done():
-			r.finish()
-			return
 		case <-r.executor.Context().Done():
-			r.finish()
-			return
 		}
 	}
+	r.finish()
 }
 
 // handle gives the machine an input and carries out what it answers, in order.
@@ -102,7 +99,7 @@ func (r *Runner) carry(next effect) {
 func (r *Runner) emit(turn string, payload trace.Payload) {
 	event, err := trace.New(turn, payload)
 	if err != nil {
-		event = missing(turn, payload, err)
+		event = missing(turn, payload.Kind(), err)
 	}
 	err = r.executor.Emit(r.stopping, event)
 	if err != nil && r.stopping.Err() != nil {
@@ -114,7 +111,7 @@ func (r *Runner) emit(turn string, payload trace.Payload) {
 		r.noRoom(turn, event, err)
 	default: // larger than the server takes
 		r.o.Log.Error("emit event", "kind", payload.Kind(), "error", err)
-		if err := r.executor.EmitLast(missing(turn, payload, err)); err != nil {
+		if err := r.executor.EmitLast(missing(turn, payload.Kind(), err)); err != nil {
 			r.o.Log.Error("emit event", "kind", trace.KindError, "error", err)
 		}
 	}
@@ -133,8 +130,8 @@ func (r *Runner) noRoom(turn string, event wireEvent, err error) {
 }
 
 // missing says that an event is not there.
-func missing(turn string, payload trace.Payload, err error) wireEvent {
-	return trace.Must(turn, trace.Failure{Message: "an event of kind " + payload.Kind() + " is missing here: " + err.Error(), Code: "event_refused"})
+func missing(turn, kind string, err error) wireEvent {
+	return trace.Must(turn, trace.Failure{Message: "an event of kind " + kind + " is missing here: " + err.Error(), Code: "event_refused"})
 }
 
 // confirm tells the machine when what was said of a turn is stored.
@@ -196,8 +193,8 @@ func (r *Runner) overQuiet(now time.Time) bool {
 
 // finish ends everything, in order: the turn, the agent, the marks, the lease.
 func (r *Runner) finish() {
+	r.handle(gotOutput{payloads: r.translator.Close(trace.ToolCancelled)}) // without a lease it goes into the journal
 	if r.executor.Context().Err() == nil {
-		r.handle(gotOutput{payloads: r.translator.Close(trace.ToolCancelled)})
 		r.handle(leaving{"the executor stopped"})
 	}
 	r.gate.set(false)
@@ -205,7 +202,7 @@ func (r *Runner) finish() {
 	if r.quitStart != nil {
 		r.quitStart()
 	}
-	ended := r.endAgent(r.agent)
+	ended := r.endLast()
 	close(r.marks)
 	ctx, cancel := context.WithTimeout(r.life, finishWithin)
 	defer cancel()
@@ -220,6 +217,16 @@ func (r *Runner) finish() {
 	r.err = errors.Join(r.full, stopped, ended, r.settle(), r.close())
 }
 
+// endLast ends the agent: in peace, but at once when the lease is lost, because another one may be at work (SS-CON-3).
+func (r *Runner) endLast() error {
+	if r.executor.Lost() == nil || r.agent == nil {
+		return r.endAgent(r.agent)
+	}
+	now, cancel := context.WithCancel(r.life)
+	cancel()
+	return r.agent.Stop(now)
+}
+
 // settle says what becomes of events that were not stored.
 func (r *Runner) settle() error {
 	left := r.journal.Waiting()
@@ -230,8 +237,7 @@ func (r *Runner) settle() error {
 	case lost != nil && lost.Reason != sessions.LossUnreachable:
 		return r.setAside("the lease was lost")
 	default:
-		r.lastWords = keptWords(left, r.o.Folder)
-		r.noticef("%s", r.lastWords)
+		r.lastly(keptWords(left, r.o.Folder))
 		return nil
 	}
 }

@@ -24,9 +24,16 @@ type past struct {
 	said     map[string]bool      // controls of which it is said what became of them
 	agent    string               // the agent's own session, or ""
 	writer   string               // the device that executed last, or ""
-	ends     []wire.Event         // ascending: what people and agents said last
+	paused   bool                 // a pause holds
+	ends     []utterance          // ascending: what people and agents said last
 	size     int                  // of the texts in ends
 	asked    map[string]trace.Ask // open while reading forward
+}
+
+// utterance is something that was said.
+type utterance struct {
+	payload trace.Payload
+	size    int // of its text
 }
 
 // readPast reads the end of the log, back to where nothing older can matter: past the begin of the last turn, the oldest pending
@@ -107,6 +114,10 @@ func fold(events []wire.Event) *past {
 			continue
 		}
 		p.writer = event.SenderDeviceID
+		if sessions.IsSealed(event.Payload) {
+			p.takeSealed(event)
+			continue
+		}
 		payload, err := trace.Read(event)
 		if err != nil {
 			continue // whoever wrote it meant something else
@@ -127,6 +138,23 @@ func fold(events []wire.Event) *past {
 // lostReason closes what a dead executor left open.
 const lostReason = "its executor was lost"
 
+// takeSealed takes what is in clear of an event that this device cannot open: which turn began, and which ended. The id of a turn
+// is its control's, unless the control named it.
+func (p *past) takeSealed(event wire.Event) {
+	if event.TurnID == nil {
+		return
+	}
+	switch event.Kind {
+	case trace.KindTurnStart:
+		p.openTurn = *event.TurnID
+		p.said[*event.TurnID] = true
+	case trace.KindTurnEnd:
+		if *event.TurnID == p.openTurn {
+			p.openTurn = ""
+		}
+	}
+}
+
 func (p *past) take(event wire.Event, payload trace.Payload) {
 	switch payload := payload.(type) {
 	case trace.TurnStart:
@@ -134,7 +162,9 @@ func (p *past) take(event wire.Event, payload trace.Payload) {
 			p.openTurn = *event.TurnID
 		}
 		p.said[payload.ControlID] = true
-		p.keep(event, len(payload.Text))
+		p.keep(payload, len(payload.Text))
+	case trace.RunState:
+		p.paused = payload.State == trace.StatePaused
 	case trace.TurnEnd:
 		if event.TurnID == nil || *event.TurnID == p.openTurn {
 			p.openTurn = ""
@@ -151,38 +181,33 @@ func (p *past) take(event wire.Event, payload trace.Payload) {
 	case trace.AgentSession:
 		p.agent = payload.SessionID
 	case trace.User:
-		p.keep(event, len(payload.Text))
+		p.keep(payload, len(payload.Text))
 	case trace.Assistant:
 		if !payload.Thought {
-			p.keep(event, len(payload.Text))
+			p.keep(payload, len(payload.Text))
 		}
 	case trace.ToolStart:
-		p.keep(event, len(payload.Name)+len(payload.Title))
+		p.keep(payload, len(payload.Name)+len(payload.Title))
 	}
 }
 
 // maxContext bounds the end of the transcript that an agent is given which does not know the session, in bytes of text.
 const maxContext = 16 << 10
 
-func (p *past) keep(event wire.Event, size int) {
-	p.ends = append(p.ends, event)
+func (p *past) keep(payload trace.Payload, size int) {
+	p.ends = append(p.ends, utterance{payload, size})
 	p.size += size
 	for p.size > maxContext && len(p.ends) > 1 {
-		p.size -= len(p.ends[0].Payload) // about: it is never less than the text
+		p.size -= p.ends[0].size
 		p.ends = p.ends[1:]
 	}
-	p.size = max(p.size, 0)
 }
 
 // context is the end of the transcript as a text for an agent that was not there, or "".
 func (p *past) context() string {
 	var lines strings.Builder
-	for _, event := range p.ends {
-		payload, err := trace.Read(event)
-		if err != nil {
-			continue
-		}
-		switch payload := payload.(type) {
+	for _, said := range p.ends {
+		switch payload := said.payload.(type) {
 		case trace.TurnStart:
 			lines.WriteString("\n\nUser: " + payload.Text + "\n")
 		case trace.User:

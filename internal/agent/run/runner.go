@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/client/sessions"
-	"github.com/cairnsync/cairn/client/sessions/trace"
 	"github.com/cairnsync/cairn/internal/agent/acp"
 	"github.com/cairnsync/cairn/internal/agent/translate"
 	"github.com/cairnsync/cairn/internal/env"
@@ -152,6 +151,9 @@ func Start(ctx context.Context, o Options) (*Runner, error) {
 		return nil, err
 	}
 	if err := r.start(ctx); err != nil {
+		if r.lastWords != "" {
+			err = fmt.Errorf("%w (%s)", err, r.lastWords)
+		}
 		return nil, errors.Join(err, r.abandon())
 	}
 	go r.mark()
@@ -204,96 +206,6 @@ func (r *Runner) open() error {
 		return errors.Join(err, r.close())
 	}
 	return nil
-}
-
-// start does everything that may fail, the lease last.
-func (r *Runner) start(ctx context.Context) error {
-	if r.o.Woken {
-		if err := r.drainInbox(ctx); err != nil {
-			return err
-		}
-	}
-	if r.o.Recipients != nil { // before anybody loses the lease for it
-		if _, err := r.o.Recipients(ctx); err != nil {
-			return fmt.Errorf("find recipients: %w", err)
-		}
-	}
-	before, err := readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, nil)
-	if err != nil {
-		return err
-	}
-	r.session = before.agent
-	started, err := r.startAgent(ctx, r.session)
-	if err != nil {
-		return &StartError{err}
-	}
-	r.agent, r.session = started.agent, started.session.ID
-	if _, err := r.o.Client.ClaimLease(ctx, r.o.Session, sessions.Claim{Force: r.o.Force}); err != nil {
-		return fmt.Errorf("claim lease: %w", err)
-	}
-	then, err := r.survey(ctx)
-	if err != nil {
-		return errors.Join(err, r.giveBack(ctx))
-	}
-	r.executor, err = r.o.Client.Execute(context.WithoutCancel(ctx), r.o.Session, sessions.ExecutorOptions{
-		OnControl: r.control, Recipients: r.o.Recipients, Journal: r.journal,
-		BatchEvents: 100, BatchWait: batchWait, QueueEvents: r.o.QueueEvents, QueueBytes: r.o.QueueBytes,
-	})
-	if err != nil {
-		return errors.Join(err, r.giveBack(ctx))
-	}
-	r.takeUp(then)
-	r.introduce(started)
-	return nil
-}
-
-// drainInbox looks at what was dispatched to this device, before the lease is claimed (SS-CON-3).
-func (r *Runner) drainInbox(ctx context.Context) error {
-	for _, err := range r.o.Client.AllControls(ctx, r.o.Session, sessions.ControlsQuery{Target: sessions.TargetMe}) {
-		if err != nil {
-			return fmt.Errorf("read dispatched controls: %w", err)
-		}
-		return nil
-	}
-	return sessions.ErrNothingDispatched
-}
-
-// survey reads the log under the lease: nobody else appends any more. Events that a process before left in the journal are sent
-// only when nobody has executed since.
-func (r *Runner) survey(ctx context.Context) (*past, error) {
-	then, err := readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, nil)
-	if err != nil || r.journal.Waiting() == 0 {
-		return then, err
-	}
-	if then.writer != "" && then.writer != r.o.Client.DeviceID() {
-		return then, r.setAside("another device has executed since")
-	}
-	return readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, r.journal.Events())
-}
-
-// takeUp closes what a dead executor left open, and remembers what it had said.
-func (r *Runner) takeUp(then *past) {
-	for _, closed := range then.openAsks {
-		r.emit(then.openTurn, closed)
-	}
-	if then.openTurn != "" {
-		r.emit(then.openTurn, trace.TurnEnd{Status: trace.TurnFailed, Reason: lostReason})
-	}
-	r.said, r.context = then.said, then.context()
-}
-
-// giveBack releases a lease that was claimed in vain.
-func (r *Runner) giveBack(ctx context.Context) error {
-	_, err := r.o.Client.ReleaseLease(context.WithoutCancel(ctx), r.o.Session)
-	return err
-}
-
-// abandon puts everything away after a start that failed.
-func (r *Runner) abandon() error {
-	close(r.ended) // lets handlers of the agent return
-	err := r.endAgent(r.agent)
-	r.endLife()
-	return errors.Join(err, r.close())
 }
 
 func (r *Runner) close() error {
@@ -355,10 +267,18 @@ func (r *Runner) setAside(why string) error {
 	path := filepath.Join(r.o.Folder, "unsent-"+r.o.Env.Now().UTC().Format("20060102T150405.000")+".jsonl")
 	count, err := r.journal.SetAside(path)
 	if err == nil && count > 0 {
-		r.lastWords = fmt.Sprintf("%d events could not be stored any more, because %s; they are kept in %s", count, why, path)
-		r.noticef("%s", r.lastWords)
+		r.lastly(fmt.Sprintf("%d events could not be stored any more, because %s; they are kept in %s", count, why, path))
 	}
 	return err
+}
+
+// lastly adds to the last words.
+func (r *Runner) lastly(words string) {
+	if r.lastWords != "" {
+		words = r.lastWords + "; " + words
+	}
+	r.lastWords = words
+	r.noticef("%s", words)
 }
 
 // LastWords says, after Done, what became of events that could not be stored; "" when all were.
@@ -370,8 +290,8 @@ func (r *Runner) control(ctx context.Context, control wire.Control) error {
 		if r.stopping.Err() != nil {
 			return // it stays pending, for the next executor
 		}
-		if r.said[control.ID] { // by an executor that died before it could mark it
-			r.marks <- control.ID
+		if r.said[control.ID] || r.said[turnOf(control)] { // by an executor that died before it could mark it
+			r.queueMark(control.ID)
 			return
 		}
 		r.handle(gotControl{control})

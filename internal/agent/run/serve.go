@@ -17,12 +17,16 @@ import (
 // Times of Serve.
 const (
 	// inboxRest is the least time between two looks at an inbox that has nothing new for us.
-	inboxRest = time.Second
-	// coolFor is how long a session that could not be executed is left alone.
+	inboxRest = 2 * time.Second
+	// coolFor is how long a session that could not be executed is left alone, at first; each time it fails again twice as long.
 	coolFor      = 5 * time.Second
+	longestCool  = 5 * time.Minute
 	longestPause = 30 * time.Second
 	leaveWithin  = 20 * time.Second
 )
+
+// maxInbox is how many controls one look at the inbox answers.
+const maxInbox = 500
 
 // DefaultMaxSessions is how many sessions are executed at the same time.
 const DefaultMaxSessions = 4
@@ -44,11 +48,11 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = DefaultMaxSessions
 	}
-	s := &servant{o: o, busy: map[string]bool{}, cool: map[string]time.Time{}, ended: make(chan struct{}, 1)}
+	s := &servant{o: o, busy: map[string]bool{}, cool: map[string]cooling{}, ended: make(chan struct{}, 1)}
 	defer s.workers.Wait()
 	pause := time.Second
 	for ctx.Err() == nil {
-		inbox, err := o.Client.Inbox(ctx, sessions.InboxQuery{Wait: sessions.MaxInboxWait})
+		inbox, err := o.Client.Inbox(ctx, sessions.InboxQuery{Wait: sessions.MaxInboxWait, Limit: maxInbox})
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && refusedForGood(err):
@@ -80,7 +84,14 @@ type servant struct {
 
 	mu   sync.Mutex // guards what follows
 	busy map[string]bool
-	cool map[string]time.Time // sessions to leave alone until then
+	cool map[string]cooling
+}
+
+// cooling is a session that is left alone for a while.
+type cooling struct {
+	until  time.Time
+	length time.Duration
+	why    string
 }
 
 // rest waits, but not longer than until a worker ends.
@@ -99,61 +110,70 @@ func (s *servant) begin(ctx context.Context, inbox wire.Inbox) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, started := s.o.Env.Now(), 0
-	for id, until := range s.cool {
-		if now.After(until) {
-			delete(s.cool, id)
+	for id, cools := range s.cool {
+		if now.After(cools.until.Add(longestCool)) {
+			delete(s.cool, id) // nobody dispatches it any more
 		}
 	}
 	for _, entry := range inbox.Sessions {
-		if _, cools := s.cool[entry.ID]; cools || s.busy[entry.ID] || len(s.busy) >= s.o.MaxSessions {
+		if now.Before(s.cool[entry.ID].until) || s.busy[entry.ID] || len(s.busy) >= s.o.MaxSessions {
 			continue
 		}
 		s.busy[entry.ID] = true
 		started++
 		s.workers.Go(func() {
-			failed := s.work(ctx, entry.ID)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.busy, entry.ID)
-			if failed {
-				s.cool[entry.ID] = s.o.Env.Now().Add(coolFor)
-			}
-			select {
-			case s.ended <- struct{}{}:
-			default:
-			}
+			err := s.work(ctx, entry.ID)
+			s.done(ctx, entry.ID, err)
 		})
 	}
 	return started
 }
 
-// work executes one session until it rests, and reports whether it could not.
-func (s *servant) work(ctx context.Context, id string) (failed bool) {
+// done notes how the work on a session ended. One that failed rests, longer each time, and why is said when it is new.
+func (s *servant) done(ctx context.Context, id string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, id)
+	before := s.cool[id]
+	delete(s.cool, id)
+	if err != nil && ctx.Err() == nil {
+		next := cooling{length: min(max(coolFor, 2*before.length), longestCool), why: err.Error()}
+		if _, held := errors.AsType[*HeldError](err); held {
+			next.length = coolFor // it costs one look, and may be over at any time
+		}
+		next.until = s.o.Env.Now().Add(next.length)
+		s.cool[id] = next
+		if next.why != before.why {
+			s.o.Say("session %s: %s", id, next.why)
+		}
+	}
+	select {
+	case s.ended <- struct{}{}:
+	default:
+	}
+}
+
+// work executes one session until it rests; the error is why it could not.
+func (s *servant) work(ctx context.Context, id string) error {
 	options, err := s.options(ctx, id)
 	if err != nil {
-		s.o.Say("session %s: %v", id, err)
-		return true
+		return err
 	}
 	runner, err := Start(ctx, options)
 	var broken *StartError
 	switch {
 	case err == nil:
 		s.o.Say("session %s: begun", id)
-		s.o.Say("session %s: %s", id, s.attend(ctx, runner))
-		return false
+		return s.attend(ctx, runner)
 	case errors.Is(err, sessions.ErrNothingDispatched):
-		return false // somebody else was faster
-	case ctx.Err() != nil:
-		return true
-	case errors.As(err, &broken):
-		s.o.Say("session %s: %v", id, err)
-		if err := Refuse(ctx, options, broken); err != nil {
-			s.o.Say("session %s: say so in the session: %v", id, err)
+		return nil // somebody else was faster
+	case errors.As(err, &broken) && ctx.Err() == nil:
+		if told := Refuse(ctx, options, broken); told != nil {
+			return fmt.Errorf("%w; it could not be said in the session: %w", err, told)
 		}
-		return true
+		return err
 	default:
-		s.o.Say("session %s: waits: %v", id, err)
-		return true
+		return err
 	}
 }
 
@@ -167,54 +187,70 @@ func (s *servant) options(ctx context.Context, id string) (Options, error) {
 	return options, err
 }
 
-// attend waits for the end of a runner, and answers how it was.
-func (s *servant) attend(ctx context.Context, runner *Runner) string {
-	var err error
-	for waiting := true; waiting; {
+// attend waits for the end of a runner.
+func (s *servant) attend(ctx context.Context, runner *Runner) error {
+	for {
 		select {
 		case line := <-runner.Notice():
 			s.o.Say("session %s: %s", runner.Session(), line)
 		case <-runner.Done():
-			err, waiting = runner.Err(), false
+			return s.ending(runner)
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
-			err, waiting = runner.Stop(stopping), false
-			cancel()
+			defer cancel()
+			_ = runner.Stop(stopping) // ending tells
+			return s.ending(runner)
 		}
 	}
-	said := "done"
-	if err != nil {
-		said = "ended: " + err.Error()
-	}
+}
+
+func (s *servant) ending(runner *Runner) error {
 	if words := runner.LastWords(); words != "" {
-		said += "; " + words
+		s.o.Say("session %s: %s", runner.Session(), words)
 	}
-	return said
+	if runner.Err() == nil {
+		s.o.Say("session %s: done", runner.Session())
+	}
+	return runner.Err()
 }
 
 // Refuse says in the session that the agent cannot be started here, and rejects what was dispatched to this device, so that
-// nobody waits for it in vain.
+// nobody waits for it in vain. Like Start it closes what a dead executor left open.
 func Refuse(ctx context.Context, o Options, cause error) error {
+	r := newRunner(o.withDefaults())
+	defer r.endLife()
+	if err := r.open(); err != nil {
+		return err
+	}
+	err := r.reject(ctx, cause)
+	return errors.Join(err, r.close())
+}
+
+func (r *Runner) reject(ctx context.Context, cause error) error {
 	var dispatched []wire.Control
-	for control, err := range o.Client.AllControls(ctx, o.Session, sessions.ControlsQuery{Target: sessions.TargetMe}) {
+	for control, err := range r.o.Client.AllControls(ctx, r.o.Session, sessions.ControlsQuery{Target: sessions.TargetMe}) {
 		if err != nil {
 			return fmt.Errorf("read dispatched controls: %w", err)
 		}
 		dispatched = append(dispatched, control)
 	}
-	executor, err := o.Client.Execute(ctx, o.Session, sessions.ExecutorOptions{Recipients: o.Recipients})
+	then, err := r.claim(ctx)
 	if err != nil {
 		return err
 	}
-	err = executor.Emit(ctx, trace.Must("", trace.Failure{Message: cause.Error(), Code: "agent_start"}))
-	for _, control := range dispatched {
-		result := trace.ControlResult{ControlID: control.ID, Outcome: trace.ControlRejected, Reason: "the agent could not be started"}
-		err = errors.Join(err, executor.Emit(ctx, trace.Must(turnOf(control), result)))
+	if err := r.execute(ctx, then, nil); err != nil {
+		return err
 	}
-	if err = errors.Join(err, executor.Flush(ctx)); err == nil {
-		for _, control := range dispatched {
-			err = errors.Join(err, executor.MarkApplied(control.ID))
+	r.emit("", trace.Failure{Message: cause.Error(), Code: "agent_start"})
+	for _, control := range dispatched {
+		if !r.said[control.ID] {
+			r.emit(turnOf(control), trace.ControlResult{ControlID: control.ID, Outcome: trace.ControlRejected, Reason: "the agent could not be started"})
 		}
 	}
-	return errors.Join(err, executor.Stop(ctx))
+	if err = r.executor.Flush(ctx); err == nil {
+		for _, control := range dispatched {
+			err = errors.Join(err, r.executor.MarkApplied(control.ID))
+		}
+	}
+	return errors.Join(err, r.executor.Stop(ctx), r.settle())
 }

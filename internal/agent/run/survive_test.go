@@ -253,7 +253,9 @@ func TestTakeover(t *testing.T) {
 			_, err := run.Start(t.Context(), s.options())
 			require.ErrorIs(t, err, run.ErrRunsHere)
 			_, err = run.Start(t.Context(), elsewhere)
-			require.Equal(t, desktop, sessions.AsAPIError(err).HolderDeviceID())
+			var held *run.HeldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, desktop, held.DeviceID)
 		})
 		t.Run("SS-CON-3 loss of the lease stops the agent within a heartbeat; what is left is kept in a file and said", func(t *testing.T) {
 			pids := s.send("say remember the word heron\nspawn exec sleep 600")
