@@ -97,6 +97,25 @@ func TestJournal(t *testing.T) {
 		require.Less(t, largest, int64(12<<20))
 		require.Len(t, f.kinds(), 400)
 	})
+	t.Run("what waits for room when the lease is lost is kept, beyond the bounds", func(t *testing.T) {
+		t.Parallel()
+		f := newFake()
+		journal := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+		f.before = on("POST /events", broken)
+		executor := execute(t, f.over(t), sessions.ExecutorOptions{Journal: journal, QueueEvents: 2})
+		emit(t, executor, 1, 2)
+		waited := make(chan error)
+		go func() { waited <- executor.Emit(t.Context(), wire.IncomingEvent{Kind: "k3"}) }()
+		f.take(other)
+		require.ErrorIs(t, <-waited, sessions.ErrLeaseLost)
+		require.ErrorIs(t, executor.Emit(t.Context(), wire.IncomingEvent{Kind: "k4"}), sessions.ErrLeaseLost)
+		<-executor.Done()
+		var left []string
+		for _, event := range journal.Events() {
+			left = append(left, event.Kind)
+		}
+		require.Equal(t, numbered(1, 4), left)
+	})
 	t.Run("what cannot be stored any more is set aside", func(t *testing.T) {
 		t.Parallel()
 		f := newFake()

@@ -302,20 +302,29 @@ func TestAgentFails(t *testing.T) {
 				require.Equal(t, trace.TurnCompleted, s.turnEnd(next).Status)
 			})
 		}
-		t.Run("a question of an agent that dies is closed", func(t *testing.T) {
+		t.Run("a question of an agent that dies is closed, in words that say so", func(t *testing.T) {
+			id := s.send("spawn (while [ ! -e " + s.file("die") + " ]; do sleep 0.05; done; kill -9 $PPID)\nask a9 Will you answer")
+			ask := s.openAsk("Will you answer")
+			s.touch("die")
+			failed(t, id, "agent_exited")
+			require.Contains(t, []trace.AskOutcome{trace.AskCancelled, trace.AskExpired}, s.resolved(ask.AskID).Outcome)
+			late := s.answer(wire.ControlApprove, ask.AskID)
+			s.result(late, trace.ControlExpired)
+		})
+		t.Run("questions and calls of a turn that is cancelled are closed", func(t *testing.T) {
 			id := s.send("open t1\nasks 2")
-			asks := s.log.until("two questions", func([]entry) bool { return len(every[trace.Ask](s.log)) == 2 })
-			require.NotEmpty(t, asks)
+			s.log.until("two questions", func([]entry) bool { return len(every[trace.Ask](s.log)) == 3 })
 			s.control(wire.ControlCancel, nil)
 			s.turnEnd(id)
-			for _, ask := range every[trace.Ask](s.log) {
+			for _, ask := range every[trace.Ask](s.log)[1:] {
 				require.Equal(t, trace.AskCancelled, s.resolved(ask.AskID).Outcome)
 			}
 			_, result := await(s.log, func(_ entry, result trace.ToolResult) bool { return result.ToolCallID == "t1" })
 			require.Equal(t, trace.ToolCancelled, result.Status)
 		})
 		t.Run("an agent that ended at rest is told, and started again", func(t *testing.T) {
-			s.turnEnd(s.send("spawn sleep 0.2; kill -9 $PPID"))
+			s.turnEnd(s.send("spawn (while [ ! -e " + s.file("rest") + " ]; do sleep 0.05; done; kill -9 $PPID)"))
+			s.touch("rest")
 			await(s.log, func(event entry, failure trace.Failure) bool {
 				return event.TurnID == nil && failure.Code == "agent_exited"
 			})
