@@ -118,8 +118,9 @@ var _ attach.Driver = driver{}
 // taker answers what makes this device the executor.
 func taker(options agentrun.Options) func(ctx context.Context, force bool) (attach.Driver, error) {
 	return func(ctx context.Context, force bool) (attach.Driver, error) {
-		options.Force = force
-		runner, err := agentrun.Start(ctx, options)
+		asked := options
+		asked.Force = force
+		runner, err := agentrun.Start(ctx, asked)
 		if err != nil {
 			return nil, err
 		}

@@ -167,6 +167,9 @@ func (o *Outbox) settleNews(tx storage.Tx, p parcel, result Result, next step) e
 		}
 		return o.conclude(tx, p, result, next)
 	}
+	if ours, err := holds(tx, p); err != nil || !ours {
+		return err // whoever moved it has begun a pause of their own
+	}
 	if err := unpause(tx, p.Wake); err != nil {
 		return err
 	}
@@ -181,6 +184,16 @@ func (o *Outbox) settleNews(tx storage.Tx, p parcel, result Result, next step) e
 		return end(tx, p, skipped(wire.PushReplaced), p.attempts)
 	}
 	return o.conclude(tx, p, result, next)
+}
+
+// holds reports whether a wake is where its claim put it.
+func holds(tx storage.Tx, p parcel) (bool, error) {
+	var one int64
+	found, err := tx.Get(`SELECT 1 FROM push_outbox WHERE id = $1 AND not_before = $2`, []any{p.id, p.notBefore}, &one)
+	if err != nil {
+		return false, fmt.Errorf("look for wake: %w", err)
+	}
+	return found, nil
 }
 
 // end takes a wake out of the outbox and notes what became of it, unless somebody else moved it.

@@ -8,8 +8,8 @@
 //
 // Order. One loop takes one thing after the other: an update of the agent, a control, a question, the end of a prompt. Events
 // are stored in the order in which the loop said them. A prompt is given to the agent after its turn_start is stored, and a
-// control is marked applied after what came of it is stored, so that a crash between any two steps neither loses nor
-// repeats a prompt (SS-CON-3).
+// control is marked applied after what came of it is stored, so that a crash between any two steps never runs a prompt twice and
+// never loses one silently: one that had begun ends as failed (SS-CON-3).
 //
 // Blocking. While the executor's queue is full the loop waits, and with it the agent. A pause holds the agent's updates and
 // requests. Nothing else waits for the network.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	"github.com/cairnsync/cairn/internal/agent/translate"
 )
 
 // codexItem is one thing that the model said or saw.
@@ -123,7 +124,7 @@ func (c *codex) reasoning(item codexItem) {
 // function is a call whose arguments are JSON in a text.
 func (c *codex) function(item codexItem) {
 	arguments := item.Arguments
-	if inside := stringOf(arguments); json.Valid([]byte(inside)) && depth([]byte(inside)) < maxArgumentDepth {
+	if inside := stringOf(arguments); json.Valid([]byte(inside)) && translate.Depth([]byte(inside)) < maxArgumentDepth {
 		arguments = json.RawMessage(inside)
 	}
 	id := c.called(item.CallID, item.Name, arguments)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/internal/agent/translate"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -52,7 +53,7 @@ func requireFit(t testing.TB, event wire.IncomingEvent) {
 	t.Helper()
 	require.True(t, json.Valid(event.Payload), "%s", event.Payload)
 	require.Equal(t, byte('{'), event.Payload[0])
-	require.LessOrEqual(t, depth(event.Payload), wire.MaxDepth)
+	require.LessOrEqual(t, translate.Depth(event.Payload), wire.MaxDepth)
 	require.LessOrEqual(t, len(event.Payload), maxPayload)
 	require.NotEmpty(t, event.Kind)
 	require.LessOrEqual(t, len([]rune(event.Kind)), wire.MaxKind)

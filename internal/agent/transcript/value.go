@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairnsync/cairn/internal/agent/translate"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -57,31 +58,11 @@ func moment(stamp json.RawMessage) (int64, bool) {
 	return int64(number), true
 }
 
-// depth answers how deep a valid JSON text is nested.
-func depth(text []byte) int {
-	deepest, now, inString := 0, 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
-}
-
 // opaque is the payload of a record that is kept: the record byte for byte, or as text when it is nested too deep
 // for a payload.
 func opaque(raw []byte) json.RawMessage {
 	raw = bytes.TrimSpace(raw)
-	if depth(raw) >= wire.MaxDepth {
+	if translate.Depth(raw) >= wire.MaxDepth {
 		return encode(struct {
 			Text string `json:"record_text"`
 		}{string(raw)})

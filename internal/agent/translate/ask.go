@@ -49,13 +49,16 @@ func (t *Translator) Ask(request acpsdk.RequestPermissionRequest, askID string) 
 	if strings.TrimSpace(ask.Text) == "" {
 		ask.Text = bounded(inputText(input), MaxAsk)
 	}
-	for _, option := range request.Options {
+	for _, option := range request.Options[:min(len(request.Options), maxOptions)] {
 		ask.Options = append(ask.Options, trace.Option{
 			ID: valid(string(option.OptionId)), Label: title(option.Name), Kind: optionKind(option.Kind),
 		})
 	}
 	return ask
 }
+
+// maxOptions is how many options of a question are shown.
+const maxOptions = 50
 
 func optionKind(kind acpsdk.PermissionOptionKind) trace.OptionKind {
 	known := []trace.OptionKind{trace.AllowOnce, trace.AllowAlways, trace.RejectOnce, trace.RejectAlways}

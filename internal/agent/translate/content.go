@@ -165,7 +165,7 @@ func value(v any, limit int) json.RawMessage {
 	switch {
 	case raw == nil:
 		return nil
-	case len(raw) > limit, depth(raw) > maxDepth, !utf8.Valid(raw), !json.Valid(raw):
+	case len(raw) > limit, Depth(raw) > maxDepth, !utf8.Valid(raw), !json.Valid(raw):
 		return quote(valid(string(raw)), limit)
 	default:
 		return slices.Clone(raw)
@@ -199,8 +199,8 @@ func quote(text string, limit int) json.RawMessage {
 	return bytes.TrimRight(buffer.Bytes(), "\n")
 }
 
-// depth is how deep brackets nest outside of strings.
-func depth(raw []byte) int {
+// Depth is how deep the brackets of a valid JSON text nest.
+func Depth(raw []byte) int {
 	deepest, now, quoted := 0, 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
