@@ -43,8 +43,12 @@ this device with cairn dispatch, from any machine; the command that runs here is
 		if err := a.expectDispatch(ctx, c); err != nil {
 			return err
 		}
+		folder, err := a.sessionFolder(c, "at work")
+		if err != nil {
+			return err
+		}
 		return agentrun.Serve(ctx, agentrun.ServeOptions{
-			Client: c, MaxSessions: sessions, Env: a.env,
+			Client: c, MaxSessions: sessions, Folder: folder, Env: a.env,
 			Options: func(ctx context.Context, session wire.Session) (agentrun.Options, error) {
 				options, err := a.options(ctx, c, how, session, shellCommand(command))
 				options.Force, options.Linger, options.Stderr = force, linger, a.errs

@@ -56,12 +56,12 @@ type running struct {
 	plain bool
 }
 
-func (r *running) run(ctx context.Context, c *client.Client, command []string) error {
+func (r *running) run(ctx context.Context, c *client.Client, words []string) error {
 	if _, err := rootFolder(r.how.root); err != nil {
 		return err // before a session is made for it
 	}
 	if r.asked.Title == "" {
-		r.asked.Title = titleOf(command, r.how.root)
+		r.asked.Title = titleOf(words, r.how.root)
 	}
 	created, err := c.CreateSession(ctx, r.asked)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *running) run(ctx context.Context, c *client.Client, command []string) e
 	if r.asked.E2E && !created.E2E {
 		return fmt.Errorf("session %s exists and is not end-to-end encrypted: choose another --session, or leave --e2e out", r.asked.SessionKey)
 	}
-	options, err := r.options(ctx, c, r.how, created.Session, command)
+	options, err := r.options(ctx, c, r.how, created.Session, command{words: words})
 	if err != nil {
 		return err
 	}
@@ -82,10 +82,25 @@ func (r *running) run(ctx context.Context, c *client.Client, command []string) e
 		}
 	}
 	if r.terminal && r.interactive && !r.plain {
-		return r.runAttached(ctx, created.Session, options)
+		err = r.runAttached(ctx, created.Session, options)
+	} else {
+		options.Stderr = r.errs
+		err = r.runPlain(ctx, c, options)
 	}
-	options.Stderr = r.errs
-	return r.runPlain(ctx, c, options)
+	if created.New && errors.As(err, new(*agentrun.StartError)) {
+		return errors.Join(err, dropEmpty(ctx, c, created.ID))
+	}
+	return err
+}
+
+// dropEmpty removes a session that was made for an agent that did not start.
+func dropEmpty(ctx context.Context, c *client.Client, id string) error {
+	detail, err := c.GetSession(ctx, id)
+	if err != nil || detail.LastSeq > 0 {
+		return err
+	}
+	_, err = c.DeleteSession(ctx, id)
+	return err
 }
 
 // reference is how people name a session: by its key, if somebody chose it.

@@ -19,6 +19,7 @@ import (
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/internal/testkit/acpagent"
 	"github.com/cairnsync/cairn/internal/testkit/servertest"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -202,7 +203,8 @@ func TestRun(t *testing.T) {
 		require.Contains(t, got.errs, "/no/such/agent")
 		got = m.call(append([]string{"run", "--session", "none", "--"}, acpagent.Command(t, "auth")...)...)
 		require.Equal(t, exitFailed, got.code)
-		m.held("none", false)
+		_, err := m.phone.GetSession(t.Context(), "none")
+		require.True(t, client.IsCode(err, code.NotFound), "nothing is left of it: %v", err)
 	})
 }
 

@@ -35,7 +35,7 @@ func (e *executing) flags(cmd *cobra.Command) {
 }
 
 // options answers how to run the agent for one session.
-func (a *app) options(ctx context.Context, c *client.Client, e executing, session wire.Session, command []string) (agentrun.Options, error) {
+func (a *app) options(ctx context.Context, c *client.Client, e executing, session wire.Session, command command) (agentrun.Options, error) {
 	if e.quietLimit < 0 || e.turnLimit < 0 {
 		return agentrun.Options{}, wrongUsage("--quiet-limit and --turn-limit are 0 or more")
 	}
@@ -48,7 +48,7 @@ func (a *app) options(ctx context.Context, c *client.Client, e executing, sessio
 		return agentrun.Options{}, err
 	}
 	options := agentrun.Options{
-		Client: c, Session: session.ID, Command: command, Root: root, Folder: folder, QuietLimit: e.quietLimit, TurnLimit: e.turnLimit,
+		Client: c, Session: session.ID, Command: command.words, Shell: command.shell, Root: root, Folder: folder, QuietLimit: e.quietLimit, TurnLimit: e.turnLimit,
 		Environ: a.environ, Version: version().Version, Env: a.env,
 	}
 	if e.quietLimit == 0 {
@@ -82,12 +82,18 @@ func rootFolder(asked string) (string, error) {
 	return root, nil
 }
 
+// command is how an agent is started.
+type command struct {
+	words []string
+	shell bool // the last word is a line for the shell
+}
+
 // shellCommand is a command as one text, which the system's shell understands.
-func shellCommand(text string) []string {
+func shellCommand(text string) command {
 	if runtime.GOOS == "windows" {
-		return []string{"cmd", "/C", text}
+		return command{[]string{"cmd", "/C", text}, true}
 	}
-	return []string{"sh", "-c", text}
+	return command{[]string{"sh", "-c", text}, true}
 }
 
 // sealedRemark says what an end-to-end encrypted session leaves in clear (SS-E2E-1).

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +80,7 @@ func (r *Runner) startAgent(ctx context.Context, previous string) (startedAgent,
 // introduce tells which agent works, and watches over it; for the loop.
 func (r *Runner) introduce(started startedAgent) {
 	r.agent, r.session = started.agent, started.session.ID
-	r.emit("", trace.AgentSession{Agent: started.agent.Name(), SessionID: started.session.ID, Loaded: started.session.Loaded})
+	r.emit("", trace.AgentSession{Agent: r.nameOf(started.agent), SessionID: started.session.ID, Loaded: started.session.Loaded})
 	if started.session.Loaded {
 		r.context = "" // it remembers
 	}
@@ -86,6 +88,15 @@ func (r *Runner) introduce(started startedAgent) {
 		<-started.agent.Done()
 		r.inLoop(r.life, func() { r.agentEnded(started.agent) })
 	})
+}
+
+// nameOf is what an agent is called; one that does not name itself by its program, also behind a shell.
+func (r *Runner) nameOf(agent *acp.Agent) string {
+	name := agent.Name()
+	if words := strings.Fields(r.o.Command[len(r.o.Command)-1]); name == filepath.Base(r.o.Command[0]) && r.o.Shell && len(words) > 0 {
+		return filepath.Base(words[0])
+	}
+	return name
 }
 
 // agentEnded notes the end of an agent; the next prompt starts another. The end of a running prompt is told with the prompt.
@@ -296,6 +307,9 @@ func (r *Runner) Permission(ctx context.Context, request acpsdk.RequestPermissio
 		if option == "" || r.gate.pass(ctx) != nil {
 			return cancelledAsk(), nil //nolint:nilerr // the agent is gone then
 		}
+		if rejects(request, option) {
+			r.inLoop(ctx, func() { r.handle(gotOutput{payloads: r.translator.Deny(string(request.ToolCall.ToolCallId))}) })
+		}
 		return acpsdk.RequestPermissionResponse{Outcome: acpsdk.NewRequestPermissionOutcomeSelected(acpsdk.PermissionOptionId(option))}, nil
 	case <-ctx.Done():
 	case <-r.ended:
@@ -305,6 +319,16 @@ func (r *Runner) Permission(ctx context.Context, request acpsdk.RequestPermissio
 		r.handle(askGone{id})
 	})
 	return cancelledAsk(), nil
+}
+
+// rejects reports whether an option refuses what was asked.
+func rejects(request acpsdk.RequestPermissionRequest, option string) bool {
+	for _, offered := range request.Options {
+		if string(offered.OptionId) == option {
+			return offered.Kind == acpsdk.PermissionOptionKindRejectOnce || offered.Kind == acpsdk.PermissionOptionKindRejectAlways
+		}
+	}
+	return false
 }
 
 func cancelledAsk() acpsdk.RequestPermissionResponse {

@@ -21,6 +21,7 @@ const (
 type past struct {
 	openTurn string               // without its turn_end, or ""
 	openAsks []trace.AskResolved  // the questions nobody settled, oldest first, as they are closed
+	tools    []string             // the calls of the last turn without a result, oldest first
 	said     map[string]bool      // controls of which it is said what became of them
 	agent    string               // the agent's own session, or ""
 	writer   string               // the device that executed last, or ""
@@ -161,6 +162,7 @@ func (p *past) take(event wire.Event, payload trace.Payload) {
 		if event.TurnID != nil {
 			p.openTurn = *event.TurnID
 		}
+		p.tools = nil
 		p.said[payload.ControlID] = true
 		p.keep(payload, len(payload.Text))
 	case trace.RunState:
@@ -187,7 +189,10 @@ func (p *past) take(event wire.Event, payload trace.Payload) {
 			p.keep(payload, len(payload.Text))
 		}
 	case trace.ToolStart:
+		p.tools = append(p.tools, payload.ToolCallID)
 		p.keep(payload, len(payload.Name)+len(payload.Title))
+	case trace.ToolResult:
+		p.tools = slices.DeleteFunc(p.tools, func(id string) bool { return id == payload.ToolCallID })
 	}
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Client  *sessions.Client
 	Session string   // an existing one: id or key
 	Command []string // of the agent
+	Shell   bool     // the last word of Command is a line for the shell that the others are
 	Root    string   // absolute: the agent works there, and its file and terminal requests stay inside
 	// Folder keeps the lock and the journal of this session on this device; it is made when it is not there (0700).
 	Folder string

@@ -115,6 +115,17 @@ func TestAsks(t *testing.T) {
 			s.turnEnd(id)
 			s.applied(no)
 		})
+		t.Run("a call that was denied is told to be, and an agent may use its id again", func(t *testing.T) {
+			id := s.send("ask a7 Format the disk\nsay fine\ntool a7 read Look instead")
+			s.answer(wire.ControlDeny, s.openAsk("Format the disk").AskID)
+			s.turnEnd(id)
+			_, start := await(s.log, func(_ entry, start trace.ToolStart) bool { return start.Title == "Format the disk" })
+			_, result := await(s.log, func(_ entry, result trace.ToolResult) bool { return result.ToolCallID == start.ToolCallID })
+			require.Equal(t, trace.ToolCancelled, result.Status)
+			require.Contains(t, result.Content[len(result.Content)-1].Text(), "denied")
+			_, second := await(s.log, func(_ entry, start trace.ToolStart) bool { return start.Title == "Look instead" })
+			require.NotEqual(t, start.ToolCallID, second.ToolCallID)
+		})
 		t.Run("five approvals at once are all listed and answerable in any order", func(t *testing.T) {
 			before := len(every[trace.Ask](s.log))
 			id := s.send("asks 5")

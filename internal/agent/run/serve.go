@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -37,7 +40,10 @@ type ServeOptions struct {
 	// Options answers how to execute a session; Woken is set by Serve.
 	Options     func(ctx context.Context, session wire.Session) (Options, error)
 	MaxSessions int // default 4; dispatches to further ones wait
-	Env         *env.Env
+	// Folder remembers which sessions are at work, so that one that was killed takes them up again when it is started; it is made
+	// when it is not there. "" remembers nothing.
+	Folder string
+	Env    *env.Env
 	// Say tells the person at this machine what happens; it is called by several goroutines.
 	Say func(format string, args ...any)
 }
@@ -52,6 +58,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	defer s.workers.Wait()
 	pause := time.Second
 	for ctx.Err() == nil {
+		if err := s.takeUp(ctx); err != nil {
+			return err
+		}
 		inbox, err := o.Client.Inbox(ctx, sessions.InboxQuery{Wait: sessions.MaxInboxWait, Limit: maxInbox})
 		switch {
 		case ctx.Err() != nil:
@@ -116,17 +125,69 @@ func (s *servant) begin(ctx context.Context, inbox wire.Inbox) int {
 		}
 	}
 	for _, entry := range inbox.Sessions {
-		if now.Before(s.cool[entry.ID].until) || s.busy[entry.ID] || len(s.busy) >= s.o.MaxSessions {
+		if s.rests(entry.ID) {
 			continue
 		}
-		s.busy[entry.ID] = true
+		s.start(ctx, entry.ID, true)
 		started++
-		s.workers.Go(func() {
-			err := s.work(ctx, entry.ID)
-			s.done(ctx, entry.ID, err)
-		})
 	}
 	return started
+}
+
+// start works on a session, in a goroutine of its own; mu is held.
+func (s *servant) start(ctx context.Context, id string, woken bool) {
+	s.busy[id] = true
+	s.workers.Go(func() {
+		err := s.work(ctx, id, woken)
+		s.done(ctx, id, err)
+	})
+}
+
+// takeUp goes on with the sessions that were at work when a process before this one was killed.
+func (s *servant) takeUp(ctx context.Context) error {
+	if s.o.Folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(s.o.Folder, 0o700); err != nil {
+		return fmt.Errorf("make folder for sessions at work: %w", err)
+	}
+	left, err := os.ReadDir(s.o.Folder)
+	if err != nil {
+		return fmt.Errorf("read sessions at work: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, entry := range left {
+		id := entry.Name()
+		if s.rests(id) {
+			continue
+		}
+		if _, tried := s.cool[id]; !tried {
+			s.o.Say("session %s: it was at work when this machine last stopped; it goes on", id)
+		}
+		s.start(ctx, id, false)
+	}
+	return nil
+}
+
+// rests reports whether a session is not to be begun now; mu is held.
+func (s *servant) rests(id string) bool {
+	return s.o.Env.Now().Before(s.cool[id].until) || s.busy[id] || len(s.busy) >= s.o.MaxSessions
+}
+
+// remember notes that a session is at work, or not any more.
+func (s *servant) remember(id string, works bool) {
+	if s.o.Folder == "" {
+		return
+	}
+	path := filepath.Join(s.o.Folder, id)
+	err := os.Remove(path)
+	if works {
+		err = os.WriteFile(path, nil, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.o.Say("session %s: note that it is at work: %v", id, err)
+	}
 }
 
 // done notes how the work on a session ended. One that failed rests, longer each time, and why is said when it is new.
@@ -154,20 +215,31 @@ func (s *servant) done(ctx context.Context, id string, err error) {
 }
 
 // work executes one session until it rests; the error is why it could not.
-func (s *servant) work(ctx context.Context, id string) error {
+func (s *servant) work(ctx context.Context, id string, woken bool) error {
 	options, err := s.options(ctx, id)
 	if err != nil {
 		return err
 	}
+	options.Woken = woken
 	runner, err := Start(ctx, options)
-	var broken *StartError
+	var (
+		broken *StartError
+		held   *HeldError
+	)
 	switch {
 	case err == nil:
+		s.remember(id, true)
 		s.o.Say("session %s: begun", id)
-		return s.attend(ctx, runner)
+		err := s.attend(ctx, runner)
+		s.remember(id, false)
+		return err
 	case errors.Is(err, sessions.ErrNothingDispatched):
 		return nil // somebody else was faster
+	case errors.As(err, &held):
+		s.remember(id, false) // who executes it now has closed what was open
+		return fmt.Errorf("it waits: %s executes it, and only force takes it over (%w)", s.nameOf(ctx, id, held.DeviceID), err)
 	case errors.As(err, &broken) && ctx.Err() == nil:
+		s.remember(id, false)
 		if told := Refuse(ctx, options, broken); told != nil {
 			return fmt.Errorf("%w; it could not be said in the session: %w", err, told)
 		}
@@ -177,14 +249,28 @@ func (s *servant) work(ctx context.Context, id string) error {
 	}
 }
 
+// nameOf is what a device of a session is called, else its id.
+func (s *servant) nameOf(ctx context.Context, id, device string) string {
+	detail, err := s.o.Client.GetSession(ctx, id)
+	if err != nil {
+		return "device " + device
+	}
+	for _, member := range detail.Members {
+		for _, known := range member.Devices {
+			if known.DeviceID == device && known.Name != "" {
+				return known.Name
+			}
+		}
+	}
+	return "device " + device
+}
+
 func (s *servant) options(ctx context.Context, id string) (Options, error) {
 	detail, err := s.o.Client.GetSession(ctx, id)
 	if err != nil {
 		return Options{}, err
 	}
-	options, err := s.o.Options(ctx, detail.Session)
-	options.Woken = true
-	return options, err
+	return s.o.Options(ctx, detail.Session)
 }
 
 // attend waits for the end of a runner.

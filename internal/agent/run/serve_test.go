@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ func (s *stage) serve(most int, change func(*run.Options)) *servant {
 	folders := s.t.TempDir()
 	serving.Go(func() {
 		_ = run.Serve(ctx, run.ServeOptions{
-			Client: client, MaxSessions: most, Env: env.Real(), Say: s.t.Logf,
+			Client: client, MaxSessions: most, Folder: s.working, Env: env.Real(), Say: s.t.Logf,
 			Options: func(_ context.Context, session wire.Session) (run.Options, error) {
 				o := s.options()
 				o.Client, o.Session, o.Folder, o.Linger = client, session.ID, filepath.Join(folders, session.ID), time.Second
@@ -160,6 +161,24 @@ func TestDispatchCannotStart(t *testing.T) {
 			s.released()
 		})
 	})
+}
+
+// TestServeTakesUp starts where a process was killed that had a session at work.
+func TestServeTakesUp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, testkit.New(t, testkit.SQLite))
+	killed := s.process(s.url)
+	id := s.send("ask a1 Still waiting")
+	ask := s.openAsk("Still waiting")
+	killed.kill()
+	s.working = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(s.working, s.session), nil, 0o600))
+	s.serve(1, nil)
+	require.Equal(t, trace.AskExpired, s.resolved(ask.AskID).Outcome)
+	require.Equal(t, trace.TurnFailed, s.turnEnd(id).Status)
+	require.Equal(t, trace.TurnCompleted, s.turnEnd(s.send("say here again")).Status)
+	s.released()
+	require.Eventually(t, func() bool { return !exists(filepath.Join(s.working, s.session)) }, patience, 10*time.Millisecond)
 }
 
 func TestServeStops(t *testing.T) {

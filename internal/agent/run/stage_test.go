@@ -43,6 +43,7 @@ type stage struct {
 	session string
 	root    string
 	folder  string
+	working string // remembers the sessions at work, for serve
 	phone   *sessions.Client
 	log     *follower
 }

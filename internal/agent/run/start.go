@@ -162,6 +162,10 @@ func (r *Runner) takeUp(then *past) {
 		r.emit(then.openTurn, closed)
 	}
 	if then.openTurn != "" {
+		for _, id := range then.tools {
+			content := []trace.Content{trace.TextContent(lostReason)}
+			r.emit(then.openTurn, trace.ToolResult{ToolCallID: id, Status: trace.ToolCancelled, Content: content})
+		}
 		r.emit(then.openTurn, trace.TurnEnd{Status: trace.TurnFailed, Reason: lostReason})
 	}
 	r.said, r.context = then.said, then.context()

@@ -193,7 +193,7 @@ func TestKilledRunner(t *testing.T) {
 		first := s.process(way.URL(), "load="+memory)
 		done := s.send("say done before")
 		s.turnEnd(done)
-		id := s.send("ask a1 Who answers\nhangforever")
+		id := s.send("open t7\nask a1 Who answers\nhangforever")
 		ask := s.openAsk("Who answers")
 		behind := s.send("say queued behind it")
 		s.result(behind, trace.ControlQueued)
@@ -211,6 +211,8 @@ func TestKilledRunner(t *testing.T) {
 			require.Equal(t, trace.AskExpired, resolved.Outcome)
 			require.NotEmpty(t, resolved.Reason)
 			require.Equal(t, trace.TurnFailed, s.turnEnd(id).Status)
+			_, result := await(s.log, func(_ entry, result trace.ToolResult) bool { return result.ToolCallID == "t7" })
+			require.Equal(t, trace.ToolCancelled, result.Status)
 			require.Equal(t, trace.TurnCompleted, s.turnEnd(behind).Status)
 			s.applied(id)
 			starts := map[string]int{}

@@ -16,10 +16,12 @@ import (
 func (t *Translator) Asking(request acpsdk.RequestPermissionRequest) []trace.Payload {
 	said := t.final()
 	c := request.ToolCall
-	return append(said, t.Update(acpsdk.SessionUpdate{ToolCallUpdate: &acpsdk.SessionToolCallUpdate{
+	asked := updateOf(&acpsdk.SessionToolCallUpdate{
 		Meta: c.Meta, ToolCallId: c.ToolCallId, Title: c.Title, Kind: c.Kind, Status: c.Status,
 		Content: c.Content, RawInput: c.RawInput, RawOutput: c.RawOutput,
-	}})...)
+	})
+	asked.begins = true // nobody asks about a call that has ended
+	return append(said, t.toolCall(asked)...)
 }
 
 // Ask is the question of a permission request. Its text is what the agent shows of the call, a diff as lines with
@@ -31,6 +33,9 @@ func (t *Translator) Ask(request acpsdk.RequestPermissionRequest, askID string) 
 		Title: "Permission", Options: make([]trace.Option, 0, len(request.Options)),
 	}
 	known := t.tools[string(call.ToolCallId)]
+	if known != nil {
+		ask.ToolCallID = known.as
+	}
 	switch {
 	case call.Title != nil && *call.Title != "":
 		ask.Title = title(*call.Title)

@@ -12,6 +12,7 @@ import (
 // change is what one update says of a tool call; nil and "" are fields that it does not mention.
 type change struct {
 	id        string
+	begins    bool // it is about a call that begins, though one of this id has ended
 	name      string
 	title     string
 	kind      string
@@ -23,7 +24,7 @@ type change struct {
 
 func callOf(call *acpsdk.SessionUpdateToolCall) change {
 	return change{
-		id: string(call.ToolCallId), name: toolName(call.Meta), title: call.Title, kind: string(call.Kind), status: call.Status,
+		id: string(call.ToolCallId), begins: true, name: toolName(call.Meta), title: call.Title, kind: string(call.Kind), status: call.Status,
 		content: call.Content, rawInput: call.RawInput, rawOutput: call.RawOutput,
 	}
 }
@@ -54,23 +55,25 @@ func toolName(meta map[string]any) string {
 
 // tool is an open call: all that was said of it, merged.
 type tool struct {
-	id, name, title, kind string
-	args                  json.RawMessage // nil before they are known
-	called                bool            // tool_call was said
-	content               []part
-	cut                   bool    // content was longer
-	output                *string // raw output as text, nil for none
-	outputCut             bool
+	id                string // of the agent
+	as                string // as it is told: unique, also where the agent uses an id again
+	name, title, kind string
+	args              json.RawMessage // nil before they are known
+	called            bool            // tool_call was said
+	content           []part
+	cut               bool    // content was longer
+	output            *string // raw output as text, nil for none
+	outputCut         bool
 }
 
 // toolCall merges what is new and says what is due: the start, the arguments, the result. What is said closes the
 // open message.
 func (t *Translator) toolCall(c change) []trace.Payload {
-	if c.id == "" || t.ended.has(c.id) {
+	call := t.tools[c.id]
+	if c.id == "" || call == nil && !c.begins && t.ended.times(c.id) > 0 {
 		return nil
 	}
 	var said []trace.Payload
-	call := t.tools[c.id]
 	if call == nil {
 		said, call = t.start(c)
 	}
@@ -99,10 +102,14 @@ func (t *Translator) start(c change) ([]trace.Payload, *tool) {
 		said = append(said, t.give(t.tools[t.order[0]], trace.ToolError, "too many tool calls are open")...)
 	}
 	said = append(said, t.step()...)
-	call := &tool{id: c.id, name: firstOf(c.name, c.kind, c.title, "tool"), title: title(c.title), kind: title(c.kind)}
+	as := c.id
+	if times := t.ended.times(c.id); times > 0 {
+		as += "~" + number(times+1)
+	}
+	call := &tool{id: c.id, as: as, name: firstOf(c.name, c.kind, c.title, "tool"), title: title(c.title), kind: title(c.kind)}
 	t.tools[c.id] = call
 	t.order = append(t.order, c.id)
-	return append(said, trace.ToolStart{ToolCallID: call.id, Name: call.name, Title: call.title, ToolKind: call.kind}), call
+	return append(said, trace.ToolStart{ToolCallID: call.as, Name: call.name, Title: call.title, ToolKind: call.kind}), call
 }
 
 // firstOf is the first of several names that says something.
@@ -140,7 +147,7 @@ func (c *tool) say() []trace.Payload {
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	return []trace.Payload{trace.ToolCall{ToolCallID: c.id, Name: c.name, Args: args}}
+	return []trace.Payload{trace.ToolCall{ToolCallID: c.as, Name: c.name, Args: args}}
 }
 
 // give ends a call with its result; why is a line of ours about it.
@@ -154,7 +161,7 @@ func (t *Translator) give(call *tool, status trace.ToolStatus, why string) []tra
 	t.order = slices.DeleteFunc(t.order, func(id string) bool { return id == call.id })
 	t.ended.add(call.id)
 	t.fresh = true
-	return append(said, trace.ToolResult{ToolCallID: call.id, Status: status, Content: content, Truncated: cut})
+	return append(said, trace.ToolResult{ToolCallID: call.as, Status: status, Content: content, Truncated: cut})
 }
 
 // ToolTitle is the title of an open call, "" when it is not known.
@@ -165,25 +172,37 @@ func (t *Translator) ToolTitle(id string) string {
 	return ""
 }
 
-// recent remembers the last ids, so that what an agent says of a call after its end is not taken for a new one.
+// Deny ends an open call that people refused: many agents say nothing more of it.
+func (t *Translator) Deny(id string) []trace.Payload {
+	call := t.tools[id]
+	if call == nil {
+		return nil
+	}
+	return append(t.final(), t.give(call, trace.ToolCancelled, "it was denied")...)
+}
+
+// recent remembers the last ids, so that what an agent says of a call after its end is not taken for a new one, and how often
+// each was used.
 type recent struct {
-	known map[string]bool
+	known map[string]int
 	order []string
 }
 
 // maxRecent is how many are remembered.
 const maxRecent = 4096
 
-func (r *recent) has(id string) bool { return r.known[id] }
+func (r *recent) times(id string) int { return r.known[id] }
 
 func (r *recent) add(id string) {
 	if r.known == nil {
-		r.known = make(map[string]bool)
+		r.known = make(map[string]int)
+	}
+	if r.known[id]++; r.known[id] > 1 {
+		return
 	}
 	if len(r.order) >= maxRecent {
 		delete(r.known, r.order[0])
 		r.order = r.order[1:]
 	}
-	r.known[id] = true
 	r.order = append(r.order, id)
 }

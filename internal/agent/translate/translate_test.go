@@ -126,8 +126,13 @@ func TestUpdates(t *testing.T) {
 			step1, started1, `tool_call {"tool_call_id":"1","name":"read","args":"x"}`,
 			`tool_result {"tool_call_id":"1","status":"ok","content":[{"type":"text","text":"y"}]}`,
 		}},
-		{"a result after the result is nothing", []string{start, done, done, start}, []string{
+		{"a result after the result is nothing", []string{start, done, done}, []string{
 			step1, started1, noArgs, `tool_result {"tool_call_id":"1","status":"ok","content":[]}`,
+		}},
+		{"an id that is used again is another call", []string{start, done, start, done}, []string{
+			step1, started1, noArgs, `tool_result {"tool_call_id":"1","status":"ok","content":[]}`,
+			`step_start {"step":2}`, strings.Replace(started1, `"1"`, `"1~2"`, 1), strings.Replace(noArgs, `"1"`, `"1~2"`, 1),
+			`tool_result {"tool_call_id":"1~2","status":"ok","content":[]}`,
 		}},
 		{"an update of a call that was not announced", []string{
 			`{"sessionUpdate":"tool_call_update","toolCallId":"9","title":"Odd","status":"completed"}`,
@@ -236,6 +241,17 @@ func TestPieces(t *testing.T) {
 		require.Equal(t, step("2"), run(t, translator, message("a")))
 		translator.Begin()
 		require.Equal(t, step("1"), run(t, translator, message("a")))
+	})
+	t.Run("a call that was denied ends at once, and what comes of it later is nothing", func(t *testing.T) {
+		t.Parallel()
+		translator := translate.New(nil)
+		translator.Update(update(t, `{"sessionUpdate":"tool_call","toolCallId":"1","title":"t","rawInput":1.5}`))
+		require.Equal(t, []string{
+			`tool_result {"tool_call_id":"1","status":"cancelled","content":[{"type":"text","text":"it was denied"}]}`,
+		}, lines(t, translator.Deny("1")))
+		require.Empty(t, translator.Deny("1"))
+		require.Empty(t, translator.Update(update(t, `{"sessionUpdate":"tool_call_update","toolCallId":"1","status":"failed"}`)))
+		require.Empty(t, translator.Close(trace.ToolCancelled))
 	})
 	t.Run("a failed turn closes its calls as errors", func(t *testing.T) {
 		t.Parallel()
