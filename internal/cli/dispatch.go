@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/client/sessions/trace"
+	"github.com/cairnsync/cairn/internal/cli/render"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -73,6 +75,7 @@ type dispatchAnswer struct {
 	Applied bool       `json:"applied"`
 	TakenBy *string    `json:"taken_by_device_id"` // nil until it is applied
 	Push    *wire.Push `json:"push"`               // nil where the server does not tell
+	Refused string     `json:"refused,omitempty"`  // why the device that took it did not work on it
 }
 
 // awaitDispatch follows the session until the dispatch is applied, and says who took it and what became of its push.
@@ -83,11 +86,11 @@ func (a *app) awaitDispatch(ctx context.Context, to *client.Client, ref string, 
 			return err
 		}
 	}
-	applied, err := untilApplied(ctx, to, ref, receipt, timeout)
+	applied, refused, err := a.untilApplied(ctx, to, ref, receipt, timeout)
 	if err != nil {
 		return err
 	}
-	answer := dispatchAnswer{DispatchReceipt: receipt, Applied: applied, Push: pushOf(ctx, to, ref, receipt.ControlID)}
+	answer := dispatchAnswer{DispatchReceipt: receipt, Applied: applied, Push: pushOf(ctx, to, ref, receipt.ControlID), Refused: refused}
 	name := ""
 	if applied {
 		var id string
@@ -98,10 +101,18 @@ func (a *app) awaitDispatch(ctx context.Context, to *client.Client, ref string, 
 		if err := a.sayPush(answer.Push); err != nil || !applied {
 			return err
 		}
+		if refused != "" {
+			return nil
+		}
 		return a.say("%s took it", name)
 	})
-	if err != nil || applied {
+	switch {
+	case err != nil:
 		return err
+	case refused != "":
+		return fmt.Errorf("%s did not work on it: %s", name, refused)
+	case applied:
+		return nil
 	}
 	return fmt.Errorf("the device did not take the dispatch within %s\nIt stays in the device's inbox: "+
 		"wait again with --id %s, or see `cairn session pushes %s`", timeout, receipt.ControlID, ref)
@@ -120,13 +131,22 @@ func whoTook(ctx context.Context, to *client.Client, ref, target string) (id, na
 	return target, cmp.Or(deviceNames(detail)[target], target)
 }
 
-// untilApplied answers whether a dispatch was applied before timeout.
-func untilApplied(ctx context.Context, to *client.Client, ref string, receipt wire.DispatchReceipt, timeout time.Duration) (bool, error) {
+// untilApplied answers whether a dispatch was applied before timeout, and then why nobody works on it, or "".
+func (a *app) untilApplied(
+	ctx context.Context, to *client.Client, ref string, receipt wire.DispatchReceipt, timeout time.Duration,
+) (applied bool, refused string, err error) {
+	identity, err := a.knownIdentity()
+	if err != nil {
+		return false, "", err
+	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	errApplied := errors.New("it was applied")
 	// From its echo on, so that the server also tells of it when it is applied already (SS-STR-2).
-	err := to.View(ref, client.ViewOptions{After: receipt.Seq - 1}).Run(waiting, func(frame client.Frame) error {
+	err = to.View(ref, client.ViewOptions{After: receipt.Seq - 1, Identity: identity}).Run(waiting, func(frame client.Frame) error {
+		if event, is := frame.(client.EventFrame); is {
+			refused = cmp.Or(refused, refusal(event.Event, receipt.ControlID)) // it is stored before the control is applied
+		}
 		if control, is := frame.(client.ControlFrame); is && control.ID == receipt.ControlID && control.Applied {
 			return errApplied
 		}
@@ -134,12 +154,22 @@ func untilApplied(ctx context.Context, to *client.Client, ref string, receipt wi
 	})
 	switch {
 	case errors.Is(err, errApplied):
-		return true, nil
+		return true, refused, nil
 	case ctx.Err() == nil && waiting.Err() != nil:
-		return false, nil
+		return false, "", nil
 	default:
-		return false, err
+		return false, "", err
 	}
+}
+
+// refusal answers why an event says that a control came to nothing, or "".
+func refusal(event wire.Event, control string) string {
+	payload, err := trace.Read(event)
+	result, is := payload.(trace.ControlResult)
+	if err != nil || !is || result.ControlID != control || result.Outcome == trace.ControlQueued || result.Outcome == trace.ControlApplied {
+		return ""
+	}
+	return cmp.Or(render.Clean(result.Reason), string(result.Outcome))
 }
 
 // pushOf answers what became of a dispatch's push, nil where it is not known: that is no failure of the dispatch.
