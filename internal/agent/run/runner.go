@@ -186,7 +186,7 @@ func Lock(folder string) (unlock func(), err error) {
 		return nil, ErrRunsHere
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file
+		return nil, err
 	}
 	return func() { filelock.Release(lock) }, nil
 }
