@@ -28,7 +28,7 @@ func slashes() []slash {
 		{"deny", "[ASK]", "refuse it", func(m *model, rest string) bool { return m.decideNamed(rest, wire.ControlDeny) }},
 		{"answer", "[ASK] TEXT", "answer an ask, with an option or in your own words", (*model).answerNamed},
 		{"dispatch", "DEVICE TEXT", "start a turn on a device of the owner", (*model).dispatch},
-		{"take", "", "take the session over with the agent of --command", func(m *model, _ string) bool { m.startAgent(); return true }},
+		{"take", "", "take the session over with the agent of --command", func(m *model, _ string) bool { m.startAgent(true); return true }},
 		{"who", "", "show who is here, and the devices", func(m *model, _ string) bool { m.overlay = m.who(); return true }},
 		{"help", "", "show the keys and commands", func(m *model, _ string) bool { m.overlay = help(); return true }},
 		{"quit", "", "leave; the session goes on", (*model).quit},
@@ -41,6 +41,7 @@ func (m *model) submit() {
 	if text == "" {
 		return
 	}
+	m.notice, m.problem = "", "" // what is said next is about this
 	if command, is := strings.CutPrefix(text, "/"); is && !strings.HasPrefix(command, "/") {
 		if m.command(command) {
 			m.editor.take()

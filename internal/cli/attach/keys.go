@@ -145,7 +145,7 @@ func (m *model) viewKey(name string) bool {
 	case "ctrl+l":
 		m.do(redrawEffect{})
 	case "esc":
-		m.win.selected, m.notice = "", ""
+		m.win.selected, m.notice, m.problem = "", "", ""
 	case "f1":
 		m.overlay = help()
 	default:

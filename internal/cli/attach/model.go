@@ -95,6 +95,8 @@ type model struct {
 	noticeStyle  style
 	noticeNumber int
 	noticeFresh  bool
+	problem      string // several lines that stay until the person does something; fit to print
+	problemStyle style
 
 	focused    bool
 	reports    bool // the terminal reports focus
@@ -102,6 +104,9 @@ type model struct {
 	attention  bool
 	driving    bool // the agent of this process executes
 	starting   bool
+	ran        bool   // an agent of this process did
+	takeErr    error  // why the last one did not start
+	heldBy     string // the device that was in its way
 	saidPoint  presenceEffect
 	saidOnce   bool
 	quitAsked  bool
@@ -128,7 +133,7 @@ func newModel(s setup) *model {
 func (m *model) start() []effect {
 	m.do(m.tail(readTail), timerEffect{idleEvery, idleMsg{}})
 	if m.take {
-		m.startAgent()
+		m.startAgent(false)
 	}
 	m.settle()
 	return m.drain()

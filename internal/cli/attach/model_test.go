@@ -31,7 +31,7 @@ func TestPromptSendsOrSteers(t *testing.T) {
 	s.shows("enter steers the running turn")
 	require.Equal(t, wire.ControlSteer, only[sendEffect](t, s.enter("wait")).control.Kind)
 	s.frames(client.LeaseFrame{})
-	s.shows("no executor is here", "interrupted")
+	s.shows("no agent runs: what you send waits for one", "interrupted")
 	require.Equal(t, wire.ControlSend, only[sendEffect](t, s.enter("anybody?")).control.Kind)
 }
 
@@ -351,30 +351,6 @@ func TestAttention(t *testing.T) {
 		require.Equal(t, presenceEffect{}, only[presenceEffect](t, s.m.handle(idleMsg{})))
 		require.Equal(t, presenceEffect{attention: true}, only[presenceEffect](t, s.press("x")))
 	})
-}
-
-func TestTakingOver(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, func(o *setup) { o.canTake = true })
-	s.begin()
-	require.Equal(t, takeEffect{force: true}, only[takeEffect](t, s.enter("/take")))
-	require.Empty(t, all[takeEffect](s.enter("/take")))
-	s.m.handle(takenMsg{errors.New("no \x1b]0;x\aagent")})
-	s.shows("could not take over: no agent")
-	s.frames(client.LeaseFrame{})
-	require.Equal(t, takeEffect{}, only[takeEffect](t, s.enter("/take")))
-	require.Equal(t, presenceEffect{attention: true, driving: true}, only[presenceEffect](t, s.m.handle(takenMsg{})))
-	s.m.handle(driverNoticeMsg{"loading"})
-	s.shows("agent: loading")
-	require.Equal(t, presenceEffect{attention: true}, only[presenceEffect](t, s.m.handle(driverEndMsg{errors.New("it died")})))
-	s.shows("the agent ended: it died")
-
-	at := newModel(setup{own: ownDevice, now: func() time.Time { return s.at }, canTake: true, take: true, detail: detailFor(wire.RoleOwner)})
-	require.Len(t, all[takeEffect](at.start()), 1)
-	editor := newStage(t, func(o *setup) { o.canTake, o.detail = true, detailFor(wire.RoleEditor) })
-	editor.begin()
-	require.Empty(t, all[takeEffect](editor.enter("/take")))
-	editor.shows("only devices of the session's owner")
 }
 
 func TestOverlays(t *testing.T) {

@@ -41,7 +41,7 @@ type Options struct {
 	// process until its Driver is stopped; ctx ends after that, or when the person leaves while it starts. nil when no command was given: then /take
 	// is refused with a line that says how to give one. Its error and its end are shown.
 	Take func(ctx context.Context, force bool) (Driver, error)
-	// TakeAtStart takes the session over at once.
+	// TakeAtStart starts the agent at once, without force: it does not run when another device drives.
 	TakeAtStart bool
 	// Title is shown in place of the session's own; "" for that.
 	Title string
@@ -62,7 +62,8 @@ type Driver interface {
 }
 
 // Run shows a session until the person leaves or ctx ends, which is no failure. It answers an error when the session
-// cannot be read at the start, when access to it was lost while it was shown, or what the last agent's end has to say.
+// cannot be read at the start, when access to it was lost while it was shown, what the last agent's end has to say, and why
+// the agent of TakeAtStart did not start, when none ever ran. That another device drives now is no failure.
 func Run(ctx context.Context, o Options) error {
 	detail, err := o.Client.GetSession(ctx, o.Session)
 	if err != nil {
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("show session: %w", err)
 	}
-	return errors.Join(m.endErr, ended)
+	return errors.Join(m.endErr, m.farewell(ended))
 }
 
 // runner carries out what the model wants. Its methods of tea.Model are called by one goroutine.
@@ -300,6 +301,9 @@ func (r *runner) present() {
 	}
 }
 
+// say prints a line after the screen is gone. A terminal that is gone too hears nothing.
+func (r *runner) say(line string) { _, _ = fmt.Fprintln(r.options.Out, line) }
+
 // leave ends what was started, waits for it, and answers how the agent ended. What was sent last gets a moment to arrive.
 func (r *runner) leave(cancel context.CancelFunc) error {
 	r.mu.Lock()
@@ -308,6 +312,7 @@ func (r *runner) leave(cancel context.CancelFunc) error {
 	r.mu.Unlock()
 	var ended error
 	if driver != nil {
+		r.say("stopping the agent and storing what it said …")
 		ended = r.stop(driver)
 		release()
 	}

@@ -121,10 +121,8 @@ func beside(left, right []row, room int) []row {
 // footRows answers what stands between transcript and prompt in no more than most rows less what the transcript needs.
 func (m *model) footRows(most int) []row {
 	most -= min(3, most/2)
-	var notice, where []row
-	if m.notice != "" {
-		notice = []row{rowOf(m.noticeStyle, fit(m.notice, m.width))}
-	}
+	var where []row
+	notice := m.saidRows(max(1, most))
 	if line := m.placeText(); line != "" {
 		where = []row{rowOf(faint, fit(line, m.width))}
 	}
@@ -143,6 +141,35 @@ func (m *model) footRows(most int) []row {
 	var rows []row
 	for _, part := range [][]row{where, todos, wishes, asks, notice} {
 		rows = append(rows, part...)
+	}
+	return rows
+}
+
+// saidRows answers what was said to the person in no more than most rows, the newest last.
+func (m *model) saidRows(most int) []row {
+	var notice []row
+	if m.notice != "" {
+		notice = textRows(m.noticeStyle, m.notice, m.width, most)
+	}
+	if m.problem == "" {
+		return notice
+	}
+	return append(textRows(m.problemStyle, m.problem, m.width, most-len(notice)), notice...)
+}
+
+// textRows wraps a text into no more than most rows.
+func textRows(in style, text string, room, most int) []row {
+	lines := wrap(text, room)
+	if most <= 0 {
+		return nil
+	}
+	if len(lines) > most {
+		lines = lines[:most]
+		lines[most-1] = strings.TrimSuffix(fit(lines[most-1], room-1), "…") + "…"
+	}
+	rows := make([]row, len(lines))
+	for i, line := range lines {
+		rows[i] = rowOf(in, line)
 	}
 	return rows
 }
@@ -201,8 +228,10 @@ func (m *model) modeText() string {
 	switch {
 	case m.running():
 		return "enter steers the running turn" + blocked
+	case m.starting:
+		return "the agent starts: what you send waits for it"
 	case m.holder == "":
-		return "enter sends a new turn; no executor is here, it waits for one"
+		return "no agent runs: what you send waits for one"
 	default:
 		return "enter sends a new turn"
 	}
