@@ -104,6 +104,7 @@ func (a *app) frameWriter(names *nameBook, all bool) func(client.Frame) error {
 		Color: a.colour(), Location: time.Local, Names: names.known, Lines: a.terminal, Kept: all, //nolint:gosmopolitan // people read it where they are
 	}
 	lease := ""
+	day := a.env.Now().In(printer.Location).Format(time.DateOnly)
 	return func(frame client.Frame) error {
 		names.meet(frame)
 		text := printer.Frame(frame)
@@ -115,6 +116,11 @@ func (a *app) frameWriter(names *nameBook, all bool) func(client.Frame) error {
 		}
 		if text == "" {
 			return nil
+		}
+		if event, is := frame.(client.EventFrame); is {
+			if on := time.UnixMilli(event.TS).In(printer.Location).Format(time.DateOnly); on != day {
+				day, text = on, "      "+on+"\n"+text // lines have times only
+			}
 		}
 		if _, err := fmt.Fprintln(a.out, a.wrapped(text)); err != nil {
 			return &printError{err}
