@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/service"
 	"github.com/cairnsync/cairn/internal/signal"
@@ -62,13 +64,34 @@ func (a *app) administer(cmd *cobra.Command, makes bool, do func(context.Context
 // of its version may be running.
 func (a *app) openDatabase(ctx context.Context, url string, makes bool) (storage.DB, error) {
 	mode := storage.MigrateRefuse
-	if !makes {
-		return storage.Open(ctx, storage.Options{URL: url, Env: a.env, Migrate: mode, Lanes: 1, Readers: 1})
-	}
-	if status, err := storage.MigrationStatus(ctx, url); err == nil && status.Current == 0 {
+	made := makes && isNew(ctx, url)
+	if made {
 		mode = storage.MigrateUp
 	}
-	return storage.Open(ctx, storage.Options{URL: url, Env: a.env, Migrate: mode, Lanes: 1, Readers: 1})
+	db, err := storage.Open(ctx, storage.Options{URL: url, Env: a.env, Migrate: mode, Lanes: 1, Readers: 1})
+	if err == nil && made {
+		a.remark("made " + databaseName(url))
+	}
+	return db, err
+}
+
+// isNew is true when it is known that there is nothing in a database yet.
+func isNew(ctx context.Context, url string) bool {
+	status, err := storage.MigrationStatus(ctx, url)
+	return err == nil && status.Current == 0
+}
+
+// databaseName is which database a URL names, with the whole path of a file: from another folder it is another one.
+func databaseName(url string) string {
+	path, isFile := strings.CutPrefix(url, "sqlite:")
+	if !isFile {
+		return "the tables of " + config.RedactDatabase(url)
+	}
+	whole, err := filepath.Abs(strings.TrimPrefix(path, "//"))
+	if err != nil {
+		return url
+	}
+	return "sqlite:" + whole
 }
 
 // joinBus answers a bus to running servers. Servers on a SQLite file watch the file itself.

@@ -25,8 +25,12 @@ func newMigrateStatus(a *app) *cobra.Command {
 func newMigrateUp(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "up", Short: "Bring the schema up to date; there is no way back but a backup"}
 	return a.onDatabase(cmd, func(ctx context.Context, url string) error {
+		made := isNew(ctx, url)
 		if err := storage.Migrate(ctx, url); err != nil {
 			return err
+		}
+		if made {
+			a.remark("made " + databaseName(url))
 		}
 		return a.printSchema(ctx, url)
 	})

@@ -43,9 +43,13 @@ cleanly and leaves leases to their holders. A second signal ends it at once.`
 
 // serve runs a server until ctx ends, then stops it in the time it has for that.
 func (a *app) serve(ctx context.Context, loaded config.Config, log *slog.Logger) error {
+	begins := isNew(ctx, loaded.Database)
 	made, err := server.New(ctx, server.Options{Config: loaded, Log: log, Env: a.env})
 	if err != nil {
 		return err
+	}
+	if begins {
+		log.Info("made " + databaseName(loaded.Database))
 	}
 	failure := whileServing(ctx, made, loaded, log)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), loaded.ShutdownTimeout)

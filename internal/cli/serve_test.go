@@ -132,6 +132,7 @@ func TestServeWritesWhatItDoes(t *testing.T) {
 		configured = configured || entry["key"] == "log.format" && entry["source"] == "--set"
 	}
 	require.True(t, configured, "the log explains itself")
+	require.Contains(t, got.errs, "made sqlite:/", "where the database is, that it began")
 }
 
 func TestServeCannotWriteItsReadyFile(t *testing.T) {
