@@ -76,6 +76,7 @@ func TestClientNeedsItsEnvironment(t *testing.T) {
 	newShell(t).refused(exitUsage, []string{"CAIRN_API_KEY is not set", "cairn user add"}, "session", "list")
 	newShell(t, "CAIRN_API_KEY=k", "CAIRN_DEVICE=x").refused(exitUsage, []string{"CAIRN_DEVICE must be a UUID"}, "session", "list")
 	newShell(t, "CAIRN_API_KEY=k", "CAIRN_URL=ftp://x").refused(exitUsage, []string{"http or https", "CAIRN_URL"}, "session", "list")
+	newShell(t, "CAIRN_API_KEY=k", "CAIRN_URL=127.0.0.1:8797").refused(exitUsage, []string{"http:// is missing: http://127.0.0.1:8797"}, "session", "list")
 	newShell(t, "CAIRN_API_KEY=a secret").refused(exitUsage, []string{"CAIRN_API_KEY"}, "session", "list")
 }
 
@@ -185,7 +186,10 @@ func TestSchemaIsMadeByTheFirstUser(t *testing.T) {
 			require.Zero(t, schema.Current)
 			require.Len(t, schema.Pending, int(schema.Latest))
 			require.Contains(t, s.done("migrate", "status"), "`cairn migrate up` applies")
-			s.done("user", "add", "alice")
+			got := s.call("user", "add", "alice")
+			require.Equal(t, exitDone, got.code, got.errs)
+			require.Contains(t, got.errs, "made ")
+			s.done("user", "add", "bob")
 			require.Empty(t, decoded[schemaInfo](s, "migrate", "status").Pending)
 			require.Equal(t, schema.Latest, decoded[schemaInfo](s, "migrate", "up").Current)
 		})
@@ -246,8 +250,11 @@ func TestOnlyBeginningsMakeADatabase(t *testing.T) {
 	made, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Empty(t, made)
-	s.done("user", "add", "x", "--database", url)
+	require.Equal(t, "made "+url+"\n", s.call("user", "add", "x", "--database", url).errs, "said, because it may be the wrong folder")
 	require.Contains(t, s.done("user", "list", "--database", url), "x")
+	other := "sqlite:" + filepath.Join(folder, "other.db")
+	require.Equal(t, "made "+other+"\n", s.call("migrate", "up", "--database", other).errs)
+	s.done("migrate", "up", "--database", other)
 }
 
 func TestErrorsAreJSONToo(t *testing.T) {

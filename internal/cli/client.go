@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"strings"
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -34,6 +35,9 @@ func (a *app) connect() (*client.Client, error) {
 		return nil, wrongUsage("%s is not set: the client needs a key\n"+
 			"Each terminal needs it exported. On the server's machine `cairn key add USER` makes another key of yours, and\n"+
 			"`cairn user add NAME` a new user with a first one.", envKey)
+	}
+	if url := a.baseURL(); !strings.Contains(url, "://") {
+		return nil, wrongUsage("%s: http:// is missing: http://%s", envURL, url)
 	}
 	device, err := a.deviceID()
 	if err != nil {

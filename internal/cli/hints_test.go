@@ -99,6 +99,7 @@ func TestSharesAddUp(t *testing.T) {
 	carol.refused(exitFailed, []string{"CAIRN_SHARE_TOKEN does not open it"}, "session", "show", id)
 	said := alice.done("session", "share", id, "--link")
 	require.Contains(t, said, "export CAIRN_SHARE_TOKEN=")
+	require.Contains(t, said, "\ncairn attach "+id+"\n")
 	require.Contains(t, said, "cairn session tail -f "+id)
 }
 

@@ -56,7 +56,8 @@ func (a *app) sayShare(share wire.Share) error {
 		return a.say("share %s for %s %s as %s", share.ID, string(share.PrincipalType), orDash(share.PrincipalID), string(share.Role))
 	}
 	return a.say("share %s for whoever has the token, as %s\nThe token is not shown again. With a key of their own, they type:\n"+
-		"export %s=%s\ncairn session tail -f %s", share.ID, string(share.Role), envShareToken, share.Token, share.SessionID)
+		"export %s=%s\ncairn attach %s\nor, without a terminal to draw on, cairn session tail -f %s",
+		share.ID, string(share.Role), envShareToken, share.Token, share.SessionID, share.SessionID)
 }
 
 // warnOfHigher says when an earlier share gives the same user or organisation more: roles add up, so this one
