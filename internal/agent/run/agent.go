@@ -180,6 +180,9 @@ func (r *Runner) promptEnded(agent *acp.Agent, outcome acp.Outcome, err error) {
 			failure = failureOf(agent.Err())
 		}
 		ended.status, ended.reason, ended.failure = trace.TurnFailed, failure.Code, &failure
+		if failure.Code != codeRefused && r.agent == agent {
+			r.agent = nil // its end is told with the prompt, and not again
+		}
 	} else {
 		ended.status, ended.reason = statusOf(outcome.StopReason)
 	}
@@ -213,6 +216,9 @@ func statusOf(reason acpsdk.StopReason) (trace.TurnStatus, string) {
 	}
 }
 
+// codeRefused is the code of an agent that is alive and does not do as it was asked.
+const codeRefused = "agent_error"
+
 // failureOf puts what went wrong with an agent into words.
 func failureOf(err error) trace.Failure {
 	var garbage *acp.GarbageError
@@ -225,7 +231,7 @@ func failureOf(err error) trace.Failure {
 	case errors.As(err, &exited):
 		return trace.Failure{Message: err.Error(), Code: "agent_exited"}
 	default:
-		return trace.Failure{Message: err.Error(), Code: "agent_error"}
+		return trace.Failure{Message: err.Error(), Code: codeRefused}
 	}
 }
 
@@ -234,7 +240,9 @@ func (r *Runner) interrupt() {
 	if !r.prompting {
 		return
 	}
-	r.killAt = r.o.Env.Now().Add(r.o.CancelGrace)
+	if r.killAt.IsZero() { // being asked again gives no more time
+		r.killAt = r.o.Env.Now().Add(r.o.CancelGrace)
+	}
 	if r.quitStart != nil {
 		r.quitStart()
 	}

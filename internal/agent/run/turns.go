@@ -132,9 +132,9 @@ func (m *machine) end(status trace.TurnStatus, reason string) {
 	m.next()
 }
 
-// expire makes a turn end as failed, because of a limit of time.
+// expire makes a turn end as failed, because of a limit of time. One that was cancelled ends by the grace of its cancellation.
 func (m *machine) expire(limit trace.Deadline) {
-	if m.turn == nil || m.turn.failure != "" {
+	if m.turn == nil || m.turn.failure != "" || m.turn.cancelled {
 		return
 	}
 	m.say(limit)
