@@ -67,7 +67,7 @@ func TestEnd(t *testing.T) {
 			return err == nil && len(number) > 0 && !running(t, "pid "+string(number))
 		})
 		require.Empty(t, handler.said())
-		require.True(t, agent.Busy(), "it waits for us")
+		eventually(t, "it waits for us", agent.Busy)
 		close(hold)
 		var exit *acp.ExitError
 		require.ErrorAs(t, <-prompted, &exit)

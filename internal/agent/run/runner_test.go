@@ -286,6 +286,19 @@ func TestAgentHangs(t *testing.T) {
 	})
 }
 
+// untold counts the errors of this code that belong to no turn.
+func (s *stage) untold(code string) int {
+	count := 0
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, event := range s.log.all {
+		if failure, ok := event.payload.(trace.Failure); ok && event.TurnID == nil && failure.Code == code {
+			count++
+		}
+	}
+	return count
+}
+
 func TestAgentFails(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
@@ -308,7 +321,9 @@ func TestAgentFails(t *testing.T) {
 			{"closes its output", "say x\nclosestdout\nhangforever", "agent_"},
 		} {
 			t.Run(fmt.Sprintf("an agent that %s is an error and the end of its turn, never a silent session", row.name), func(t *testing.T) {
+				before := s.untold(row.code)
 				failed(t, s.send(row.script), row.code)
+				require.Equal(t, before, s.untold(row.code), "it is told once, with its turn")
 				next := s.send("say alive again")
 				require.Equal(t, trace.TurnCompleted, s.turnEnd(next).Status)
 			})
