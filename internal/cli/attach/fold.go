@@ -20,6 +20,9 @@ type transcript struct {
 	asked    map[string]trace.Ask
 	heads    map[string]*block // where turns begin, by turn id
 	sent     map[string]wire.Control
+	queued   map[string]*block // what said that a control waits
+	held     []*block          // those of them that wait because of a pause
+	paused   bool
 	name     func(deviceID string) string
 	zone     *time.Location
 }
@@ -27,7 +30,7 @@ type transcript struct {
 func newTranscript(name func(string) string, zone *time.Location) *transcript {
 	return &transcript{
 		tools: map[string]*block{}, controls: map[string]*block{}, asks: map[string]*block{}, asked: map[string]trace.Ask{}, heads: map[string]*block{},
-		sent: map[string]wire.Control{}, name: name, zone: zone,
+		sent: map[string]wire.Control{}, queued: map[string]*block{}, name: name, zone: zone,
 	}
 }
 
@@ -84,7 +87,7 @@ func (t *transcript) payload(e entry) {
 	case trace.ControlResult:
 		t.outcome(e, p)
 	case trace.RunState:
-		t.line(e, magenta, "‖", "", runText(p.State))
+		t.runState(e, p)
 	case trace.ScreenWait:
 		t.line(e, faint, "·", "", fmt.Sprintf("waits for the screen, number %d", p.Position))
 	case trace.Deadline:
@@ -113,11 +116,17 @@ func agentText(p trace.AgentSession) string {
 	return text
 }
 
-func runText(state trace.State) string {
-	if state == trace.StatePaused {
-		return "paused"
+// runState shows a pause and its end. What waited for that end does not any more.
+func (t *transcript) runState(e entry, p trace.RunState) {
+	if t.paused = p.State == trace.StatePaused; t.paused {
+		t.line(e, magenta, "‖", "", "paused")
+		return
 	}
-	return "goes on"
+	t.line(e, magenta, "‖", "", "goes on")
+	for _, b := range t.held {
+		t.hide(b)
+	}
+	t.held = nil
 }
 
 func withReason(text, reason string) string {
@@ -137,6 +146,7 @@ func (t *transcript) turnStart(e entry, p trace.TurnStart) {
 		}
 		t.hide(t.controls[p.ControlID])
 	}
+	t.hide(t.queued[p.ControlID])
 	b := t.put(e, &block{kind: blockTurn, label: label, body: manyLines(short(text, 8000))})
 	t.heads[b.turn] = b
 }
@@ -342,6 +352,7 @@ func settledText(p trace.AskResolved, ask trace.Ask, name func(string) string) s
 
 // outcome shows what became of a control, when it is not simply done.
 func (t *transcript) outcome(e entry, p trace.ControlResult) {
+	t.hide(t.queued[p.ControlID])
 	if p.Outcome == trace.ControlApplied {
 		return
 	}
@@ -349,12 +360,18 @@ func (t *transcript) outcome(e entry, p trace.ControlResult) {
 	if control, known := t.sent[p.ControlID]; known {
 		what = t.name(control.FromDeviceID) + " " + controlVerb(control)
 	}
-	t.line(e, magenta, "«", what, outcomeText(p, func(id string) string {
+	b := t.line(e, magenta, "«", what, outcomeText(p, func(id string) string {
 		if asked := t.asks[id]; asked != nil {
 			return firstLine(asked.body)
 		}
 		return oneLine(short(id, wire.MaxID))
 	}))
+	if p.Outcome != trace.ControlQueued {
+		return
+	}
+	if t.queued[p.ControlID] = b; t.paused && p.BlockedByAskID == "" {
+		t.held = append(t.held, b)
+	}
 }
 
 func outcomeText(p trace.ControlResult, asked func(id string) string) string {

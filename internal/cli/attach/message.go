@@ -34,9 +34,10 @@ type (
 	}
 	// pendingMsg answers a pendingEffect.
 	pendingMsg struct {
-		asked []string
-		waits map[string]bool
-		err   error
+		asked   []string
+		waits   map[string]bool
+		prompts []wire.Control // of those that wait, the oldest
+		err     error
 	}
 	// sentMsg says how one attempt to send a wish went.
 	sentMsg struct {
@@ -84,7 +85,7 @@ type (
 		after int64
 	}
 	detailEffect struct{}
-	// pendingEffect asks which of these controls still wait.
+	// pendingEffect asks what waits, and which of these controls still do.
 	pendingEffect  struct{ ids []string }
 	sendEffect     struct{ control wire.IncomingControl }
 	dispatchEffect struct{ dispatch wire.Dispatch }

@@ -80,10 +80,12 @@ type model struct {
 	presence map[string]wire.Presence
 	holder   string
 
-	outbox []*wish
-	mine   map[string]bool // ids of wishes of this screen
-	ask    string          // the one that keys answer
-	armed  map[string]bool
+	outbox  []*wish
+	waits   []waiting       // prompts from elsewhere
+	settled map[string]bool // controls that need not be listed any more, though a list that is under way may have them
+	mine    map[string]bool // ids of wishes of this screen
+	ask     string          // the one that keys answer
+	armed   map[string]bool
 
 	editor  editor
 	overlay *overlay
@@ -120,7 +122,7 @@ func newModel(s setup) *model {
 	}
 	m := &model{
 		setup: s, paint: paint(s.colour), width: 80, height: 24, names: map[string]string{}, unknown: map[string]bool{},
-		presence: map[string]wire.Presence{}, armed: map[string]bool{}, mine: map[string]bool{},
+		presence: map[string]wire.Presence{}, armed: map[string]bool{}, mine: map[string]bool{}, settled: map[string]bool{},
 		focused: true, bodyRoom: 80, bodyHeight: 10,
 	}
 	m.lastKey = s.now()
@@ -279,7 +281,7 @@ func (m *model) readOnly() string {
 func (m *model) streamEnd(err error) {
 	m.conn, m.endErr = ended, err
 	m.connText = endText(err)
-	m.outbox = nil
+	m.outbox, m.waits = nil, nil
 	m.presence, m.holder = map[string]wire.Presence{}, ""
 	m.sayf(red, "%s; what is here stays readable, ctrl+c leaves", m.connText)
 }

@@ -146,7 +146,7 @@ func (m *model) unsent() int {
 	return count
 }
 
-// recheck asks which wishes still wait, after a time in which the stream told of none.
+// recheck asks what still waits, after a time in which the stream told of nothing.
 func (m *model) recheck() {
 	var ids []string
 	for _, w := range m.outbox {
@@ -154,17 +154,24 @@ func (m *model) recheck() {
 			ids = append(ids, w.id)
 		}
 	}
-	if ids != nil {
-		m.do(pendingEffect{ids})
+	for _, w := range m.waits {
+		ids = append(ids, w.id)
 	}
+	m.do(pendingEffect{ids})
 }
 
-// pending drops the wishes that were applied meanwhile.
+// pending drops what was applied meanwhile, and lists what waits.
 func (m *model) pending(msg pendingMsg) {
+	if msg.err != nil {
+		return
+	}
 	for _, id := range msg.asked {
-		if msg.err == nil && !msg.waits[id] {
-			m.drop(id)
+		if !msg.waits[id] {
+			m.done(id)
 		}
+	}
+	for _, control := range msg.prompts {
+		m.waitsFor(control)
 	}
 }
 
@@ -196,18 +203,16 @@ func (m *model) dispatched(r wire.DispatchReceipt) string {
 
 // outcome takes what the executor says became of a control of ours.
 func (m *model) outcome(p trace.ControlResult) {
+	if p.Outcome == trace.ControlQueued {
+		m.queued(p)
+		return
+	}
 	w := m.wish(p.ControlID)
+	m.done(p.ControlID)
 	if w == nil {
 		return
 	}
-	switch p.Outcome {
-	case trace.ControlApplied:
-		m.drop(w.id)
-	case trace.ControlQueued:
-		w.stored = true
-		w.note = outcomeText(p, m.askTitle)
-	default:
-		m.drop(w.id)
+	if p.Outcome != trace.ControlApplied {
 		m.sayf(yellow, "%s: %s", w.what, outcomeText(p, m.askTitle))
 	}
 }

@@ -27,8 +27,12 @@ func (m *model) statusRows() []row {
 	}
 	if m.height < tallHeight {
 		mark, _, _ := strings.Cut(link, " ")
-		most := max(8, m.width*3/4-columns(m.runText())-5)
-		right = m.runText() + " · " + fit(m.driverText(), most) + " " + mark
+		run := m.runText()
+		if m.live.paused {
+			run, _, _ = strings.Cut(run, " · ")
+		}
+		most := max(8, m.width*3/4-columns(run)-5)
+		right = run + " · " + fit(m.driverText(), most) + " " + mark
 	}
 	right = fit(right, m.width-2)
 	room := max(0, m.width-columns(right)-1)
@@ -66,8 +70,8 @@ func (m *model) driverText() string {
 func (m *model) runText() string {
 	t := m.live.turn
 	switch {
-	case t.open && t.paused:
-		return "paused"
+	case m.live.paused:
+		return m.pausedText()
 	case t.open && len(m.live.asks) > 0:
 		return "asks"
 	case t.open && m.holder == "":

@@ -208,8 +208,8 @@ func (r *runner) request(e effect) {
 		detail, err := c.GetSession(ctx, r.ref)
 		r.send(detailMsg{detail, err})
 	case pendingEffect:
-		waits, err := r.waiting(ctx)
-		r.send(pendingMsg{e.ids, waits, err})
+		waits, prompts, err := r.waiting(ctx)
+		r.send(pendingMsg{e.ids, waits, prompts, err})
 	case sendEffect:
 		_, err := c.SendControl(ctx, r.ref, e.control)
 		r.send(sentMsg{id: e.control.ID, err: err})
@@ -223,16 +223,19 @@ func (r *runner) request(e effect) {
 	}
 }
 
-// waiting answers the ids of the controls that are not applied.
-func (r *runner) waiting(ctx context.Context) (map[string]bool, error) {
-	waits := map[string]bool{}
+// waiting answers the ids of the controls that are not applied, and the oldest prompts among them.
+func (r *runner) waiting(ctx context.Context) (waits map[string]bool, prompts []wire.Control, err error) {
+	waits = map[string]bool{}
 	for control, err := range r.options.Client.AllControls(ctx, r.ref, client.ControlsQuery{Applied: client.AppliedPending}) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		waits[control.ID] = true
+		if isPrompt(control.Kind) && len(prompts) < maxWishes {
+			prompts = append(prompts, control)
+		}
 	}
-	return waits, nil
+	return waits, prompts, nil
 }
 
 // entries opens what was read, as the stream does.

@@ -55,8 +55,6 @@ type turn struct {
 	id     string
 	open   bool
 	begun  int64 // milliseconds since the Unix epoch
-	paused bool
-	said   bool // whether it is paused was said
 	step   int
 	model  string
 	status trace.TurnStatus // of one that ended
@@ -71,6 +69,8 @@ type state struct {
 	begins      bool            // the stretch has the beginning of a turn, so what is open is known
 	turnKnown   bool
 	turn        turn
+	paused      bool // a pause outlives its turn, and begins at rest too
+	pausedKnown bool
 	todos       *trace.Todos
 	usage       trace.Usage // of the newest turn
 	used        bool
@@ -86,9 +86,9 @@ func (s *state) add(e entry) {
 	case trace.TurnStart:
 		s.turn = turn{id: e.turn(), open: true, begun: e.event.TS}
 		s.turnKnown, s.begins, s.usage, s.used = true, true, trace.Usage{}, false
+		s.paused, s.pausedKnown = false, true // none begins in a pause
 	case trace.TurnEnd:
 		s.turn.open, s.turn.status, s.turnKnown = false, p.Status, true
-		s.turn.paused, s.turn.said = false, true
 	case trace.StepStart:
 		s.turn.step = p.Step
 	case trace.ReqStart:
@@ -96,7 +96,7 @@ func (s *state) add(e entry) {
 	case trace.LocalGen:
 		s.turn.model = oneLine(short(p.Model, 80))
 	case trace.RunState:
-		s.turn.paused, s.turn.said = p.State == trace.StatePaused, true
+		s.paused, s.pausedKnown = p.State == trace.StatePaused, true
 	case trace.Todos:
 		p.Items = p.Items[:min(len(p.Items), trace.MaxTodos)]
 		s.todos = &p
@@ -171,6 +171,9 @@ func (s *state) prepend(old state) {
 	if s.todos == nil {
 		s.todos = old.todos
 	}
+	if !s.pausedKnown {
+		s.paused, s.pausedKnown = old.paused, old.pausedKnown
+	}
 }
 
 func (s *state) prependAsks(old state) {
@@ -201,9 +204,6 @@ func (s *state) prependTurn(old state) {
 		s.turn.status = old.turn.status
 	}
 	s.turn.id, s.turn.begun = old.turn.id, old.turn.begun
-	if !newer.said {
-		s.turn.paused, s.turn.said = old.turn.paused, old.turn.said
-	}
 	if newer.step == 0 {
 		s.turn.step = old.turn.step
 	}

@@ -150,7 +150,9 @@ func (m *model) stream(items []any) {
 			m.event(item)
 		case client.ControlFrame:
 			if item.Applied {
-				m.drop(item.ID)
+				m.done(item.ID)
+			} else {
+				m.waitsFor(item.Control)
 			}
 		case client.LeaseFrame:
 			m.lease(item)
@@ -184,7 +186,7 @@ func (m *model) event(e entry) {
 func (m *model) beforeEvent(e entry) {
 	switch p := e.payload.(type) {
 	case trace.TurnStart:
-		m.drop(p.ControlID)
+		m.done(p.ControlID)
 	case trace.AskResolved:
 		m.answered(p)
 	case trace.ControlResult:
@@ -230,6 +232,7 @@ func (m *model) connected(frame client.ConnectionFrame) {
 // reset drops the copy of a log that the server does not have any more, and begins again.
 func (m *model) reset() {
 	m.gen++
+	m.waits, m.settled = nil, map[string]bool{}
 	m.live, m.backward, m.reading, m.catchUp, m.ready = state{}, 0, false, false, false
 	m.win.restart()
 	m.conn = opening

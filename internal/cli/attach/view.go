@@ -226,38 +226,17 @@ func (m *model) modeText() string {
 		blocked = ", which waits for an answer"
 	}
 	switch {
-	case m.running():
-		return "enter steers the running turn" + blocked
 	case m.starting:
 		return "the agent starts: what you send waits for it"
 	case m.holder == "":
 		return "no agent runs: what you send waits for one"
+	case m.live.paused:
+		return "paused: what you send waits; /resume goes on"
+	case m.running():
+		return "enter steers the running turn" + blocked
 	default:
 		return "enter sends a new turn"
 	}
-}
-
-// wishRows lists what was sent and has no outcome yet.
-func (m *model) wishRows(most int) []row {
-	var rows []row
-	for i, w := range m.outbox {
-		if i == most-1 && len(m.outbox) > most {
-			return append(rows, rowOf(faint, fit("  … and "+plural(len(m.outbox)-i, "more wish")+" waiting", m.width)))
-		}
-		if i >= most {
-			break
-		}
-		state := "sending"
-		if w.stored {
-			state = "waits for the executor"
-		}
-		if w.note != "" {
-			state = w.note
-		}
-		state = fit(state, m.width/2)
-		rows = append(rows, row{{yellow, "◷ "}, {plain, fit(w.what, m.width-5-columns(state))}, {faint, " · " + state}})
-	}
-	return rows
 }
 
 var todoMarks = map[trace.TodoStatus]struct {
