@@ -48,7 +48,7 @@ func TestWrongUsageIsExplained(t *testing.T) {
 		{"session delete S", []string{"say --yes"}},
 		{"completion tcsh", []string{`"tcsh" is no command of cairn completion`}},
 		{"org add o bob", []string{"call it as `cairn org add ORG (--user ID | --email ADDRESS)`"}},
-		{"dispatch --open", []string{"SESSION [TEXT...] --device ID`"}},
+		{"dispatch --open", []string{"SESSION [TEXT...] --device DEVICE`"}},
 		{"user list --database /tmp/foo.db", []string{"write sqlite:/tmp/foo.db"}},
 		{"session share S", []string{"exactly one of --user, --email, --org and --link"}},
 		{"session share S --link --org o", []string{"exactly one of"}},

@@ -57,6 +57,9 @@ func (c controlCommand) command(a *app) *cobra.Command {
 			sent.ID = a.env.NewID() // before the first attempt: every attempt carries the same one
 		}
 		receipt, err := to.SendControl(ctx, args[0], sent)
+		if err != nil && c.kind == wire.ControlSend {
+			return orCreate(args[0], err)
+		}
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
-	"github.com/cairnsync/cairn/client/sessions/trace"
 	"github.com/cairnsync/cairn/internal/cli/render"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -28,8 +26,8 @@ func newDispatch(a *app) *cobra.Command {
 		timeout  time.Duration
 	)
 	cmd := &cobra.Command{Use: "dispatch SESSION [TEXT...]", Short: "Start work on one device of the session's owner", Args: fits}
-	cmd.Annotations = map[string]string{needs: "--device ID"}
-	cmd.Flags().StringVar(&dispatch.DeviceID, "device", "", "`ID` of the device that shall work (needed)")
+	cmd.Annotations = map[string]string{needs: "--device DEVICE"}
+	cmd.Flags().StringVar(&dispatch.DeviceID, "device", "", "the `DEVICE` that shall work, by id, the beginning of it, or name (needed)")
 	cmd.Flags().BoolVar(&open, "open", false, "ask the device to open the session instead of sending TEXT")
 	cmd.Flags().StringVar(&turn, "turn", "", "the turn `ID`")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the device took the work, and say what became of the push")
@@ -53,175 +51,95 @@ func newDispatch(a *app) *cobra.Command {
 		if open {
 			dispatch.Mode = wire.ModeOpen
 		}
-		receipt, err := to.Dispatch(ctx, args[0], dispatch)
+		d := &dispatching{app: a, to: to, ref: args[0]}
+		if dispatch.DeviceID, err = ownersDevice(ctx, to, args[0], dispatch.DeviceID); err == nil {
+			d.receipt, err = to.Dispatch(ctx, args[0], dispatch)
+		}
 		if err != nil {
-			return err
+			return orCreate(args[0], err)
 		}
 		if wait {
-			return a.awaitDispatch(ctx, to, args[0], receipt, timeout)
+			return d.await(ctx, timeout)
 		}
-		return a.show(receipt, func() error { return a.sayDispatched(ctx, to, args[0], receipt) })
+		return a.show(d.receipt, func() error { return d.tell(ctx) })
 	})
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) sayDispatched(ctx context.Context, to *client.Client, ref string, receipt wire.DispatchReceipt) error {
-	return a.say("%s", dispatched(receipt, hasOpen(ctx, to, ref, receipt.TargetDeviceID)))
+// dispatching is a dispatch that was sent.
+type dispatching struct {
+	*app
+
+	to      *client.Client
+	ref     string
+	receipt wire.DispatchReceipt
 }
 
-// dispatchAnswer is what `dispatch --wait --json` prints.
-type dispatchAnswer struct {
-	wire.DispatchReceipt
-	Applied bool       `json:"applied"`
-	TakenBy *string    `json:"taken_by_device_id"` // nil until it is applied
-	Push    *wire.Push `json:"push"`               // nil where the server does not tell
-	Refused string     `json:"refused,omitempty"`  // why the device that took it did not work on it
+// tell says what became of it.
+func (d *dispatching) tell(ctx context.Context) error {
+	return d.say("%s", d.look(ctx).words(d.receipt))
 }
 
-// awaitDispatch follows the session until the dispatch is applied, and says who took it and what became of its push.
-// A dispatch that nobody took in time is a failure; it stays in the device's inbox.
-func (a *app) awaitDispatch(ctx context.Context, to *client.Client, ref string, receipt wire.DispatchReceipt, timeout time.Duration) error {
-	if !a.json {
-		if err := a.sayDispatched(ctx, to, ref, receipt); err != nil {
-			return err
-		}
-	}
-	applied, refused, err := a.untilApplied(ctx, to, ref, receipt, timeout)
+// scene is how a session and the device that shall work in it stand; the zero value is that nothing is known.
+type scene struct {
+	target string            // its id
+	names  map[string]string // of devices, by id
+	driver string            // the id of the device that executes, or ""
+	open   bool              // the target has the session open, or executes it
+	online bool              // the target was heard of just now: it needs no waking
+}
+
+// look reads how things stand. What cannot be read is not known, which is no failure of the dispatch.
+func (d *dispatching) look(ctx context.Context) scene {
+	s := scene{target: d.receipt.TargetDeviceID}
+	detail, err := d.to.GetSession(ctx, d.ref)
 	if err != nil {
-		return err
+		return s
 	}
-	answer := dispatchAnswer{DispatchReceipt: receipt, Applied: applied, Push: pushOf(ctx, to, ref, receipt.ControlID), Refused: refused}
-	name := ""
-	if applied {
-		var id string
-		id, name = whoTook(ctx, to, ref, receipt.TargetDeviceID)
-		answer.TakenBy = &id
-	}
-	err = a.show(answer, func() error {
-		if err := a.sayPush(answer.Push); err != nil || !applied {
-			return err
-		}
-		if refused != "" {
-			return nil
-		}
-		return a.say("%s took it", name)
-	})
-	switch {
-	case err != nil:
-		return err
-	case refused != "":
-		return fmt.Errorf("%s did not work on it: %s", name, refused)
-	case applied:
-		return nil
-	}
-	return fmt.Errorf("the device did not take the dispatch within %s\nIt stays in the device's inbox: "+
-		"wait again with --id %s, or see `cairn session pushes %s`", timeout, receipt.ControlID, ref)
-}
-
-// whoTook answers the id and the name of the device that took a dispatch to target: who executes now, else target. Only
-// they may take it.
-func whoTook(ctx context.Context, to *client.Client, ref, target string) (id, name string) {
-	detail, err := to.GetSession(ctx, ref)
-	if err != nil {
-		return target, target
-	}
+	s.names = deviceNames(detail)
 	if detail.Lease != nil {
-		target = detail.Lease.DeviceID
+		s.driver = detail.Lease.DeviceID
 	}
-	return target, cmp.Or(deviceNames(detail)[target], target)
-}
-
-// untilApplied answers whether a dispatch was applied before timeout, and then why nobody works on it, or "".
-func (a *app) untilApplied(
-	ctx context.Context, to *client.Client, ref string, receipt wire.DispatchReceipt, timeout time.Duration,
-) (applied bool, refused string, err error) {
-	identity, err := a.knownIdentity()
-	if err != nil {
-		return false, "", err
-	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	errApplied := errors.New("it was applied")
-	// From its echo on, so that the server also tells of it when it is applied already (SS-STR-2).
-	err = to.View(ref, client.ViewOptions{After: receipt.Seq - 1, Identity: identity}).Run(waiting, func(frame client.Frame) error {
-		if event, is := frame.(client.EventFrame); is {
-			refused = cmp.Or(refused, refusal(event.Event, receipt.ControlID)) // it is stored before the control is applied
-		}
-		if control, is := frame.(client.ControlFrame); is && control.ID == receipt.ControlID && control.Applied {
-			return errApplied
-		}
-		return nil
+	s.open = s.driver == s.target ||
+		slices.ContainsFunc(detail.Presence, func(p wire.Presence) bool { return p.DeviceID == s.target })
+	s.online = s.open || slices.ContainsFunc(ownersDevices(detail), func(device wire.MemberDevice) bool {
+		return device.DeviceID == s.target && d.env.Now().Sub(device.LastSeenAt.Time) <= onlineWithin
 	})
-	switch {
-	case errors.Is(err, errApplied):
-		return true, refused, nil
-	case ctx.Err() == nil && waiting.Err() != nil:
-		return false, "", nil
-	default:
-		return false, "", err
-	}
+	return s
 }
 
-// refusal answers why an event says that a control came to nothing, or "".
-func refusal(event wire.Event, control string) string {
-	payload, err := trace.Read(event)
-	result, is := payload.(trace.ControlResult)
-	if err != nil || !is || result.ControlID != control || result.Outcome == trace.ControlQueued || result.Outcome == trace.ControlApplied {
+// onlineWithin is how recently a device was heard of that counts as online, as the server counts (SS-DVC-1).
+const onlineWithin = 2 * time.Minute
+
+// called answers what a device is called.
+func (s scene) called(id string) string { return cmp.Or(s.names[id], "device "+render.Short(id)) }
+
+// heldFrom says that another device than the target executes, and what helps, or "".
+func (s scene) heldFrom() string {
+	if s.driver == "" || s.driver == s.target {
 		return ""
 	}
-	return cmp.Or(render.Clean(result.Reason), string(result.Outcome))
+	return s.called(s.driver) + " drives the session; `cairn agent --force` or `cairn run --force` on " + s.called(s.target) + " takes it over"
 }
 
-// pushOf answers what became of a dispatch's push, nil where it is not known: that is no failure of the dispatch.
-func pushOf(ctx context.Context, to *client.Client, ref, control string) *wire.Push {
-	pushes, err := to.Pushes(ctx, ref)
-	if err != nil {
-		return nil
-	}
-	at := slices.IndexFunc(pushes, func(p wire.Push) bool { return p.ControlID != nil && *p.ControlID == control })
-	if at < 0 {
-		return nil
-	}
-	return &pushes[at]
-}
-
-func (a *app) sayPush(push *wire.Push) error {
-	if push == nil {
-		return nil
-	}
-	attempts := fmt.Sprintf("%d attempts", push.Attempts)
-	if push.Attempts == 1 {
-		attempts = "1 attempt"
-	}
-	reason := ""
-	if push.Reason != "" {
-		reason = " (" + string(push.Reason) + ")"
-	}
-	return a.say("the push: %s%s, %s", string(push.State), reason, attempts)
-}
-
-// dispatched says what became of a dispatch; here is whether the device has the session open.
-func dispatched(receipt wire.DispatchReceipt, here bool) string {
-	switch {
-	case receipt.Duplicate:
+// words say what became of a dispatch.
+func (s scene) words(receipt wire.DispatchReceipt) string {
+	if receipt.Duplicate {
 		return fmt.Sprintf("%s was sent before, as event %d; what it said first stands", receipt.ControlID, receipt.Seq)
-	case here:
-		return fmt.Sprintf("the dispatch is event %d; the device has the session open", receipt.Seq)
+	}
+	became := "it waits until the device looks, which could not be woken (" + string(receipt.PushReason) + ")"
+	switch held := s.heldFrom(); {
+	case held != "" && receipt.Mode == wire.ModeSend:
+		became = "it waits: " + held
+	case s.open:
+		became = "the device has the session open"
 	case receipt.Pushed:
-		return fmt.Sprintf("the dispatch is event %d; the device was woken", receipt.Seq)
-	case receipt.PushReason == wire.PushNoPushToken:
-		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which cannot be woken: it has no push token", receipt.Seq)
+		became = "the device was woken"
+	case receipt.PushReason != wire.PushNoPushToken:
+	case s.online:
+		became = "the device is online"
 	default:
-		return fmt.Sprintf("the dispatch is event %d; it waits until the device looks, which could not be woken (%s)", receipt.Seq, receipt.PushReason)
+		became = "it waits until the device looks, which cannot be woken: it has no push token"
 	}
-}
-
-// hasOpen is true when a device is known to execute the session or to have it open.
-func hasOpen(ctx context.Context, to *client.Client, ref, device string) bool {
-	detail, err := to.GetSession(ctx, ref)
-	if err != nil {
-		return false
-	}
-	return detail.Lease != nil && detail.Lease.DeviceID == device ||
-		slices.ContainsFunc(detail.Presence, func(p wire.Presence) bool { return p.DeviceID == device })
+	return fmt.Sprintf("the dispatch is event %d; %s", receipt.Seq, became)
 }

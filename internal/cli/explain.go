@@ -9,6 +9,7 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/internal/config"
+	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
@@ -28,8 +29,11 @@ func (a *app) explain(err error) string {
 		closed   *client.ClosedError
 		database *storage.Refusal
 		held     *heldError
+		hinted   *hintedError
 	)
 	switch {
+	case errors.As(err, &hinted):
+		return a.explain(hinted.cause) + "\n" + hinted.hint
 	case errors.As(err, &held):
 		return held.Error()
 	case errors.As(err, &database):
@@ -47,6 +51,27 @@ func (a *app) explain(err error) string {
 	default:
 		return err.Error()
 	}
+}
+
+// hintedError is an error with what helps in this place.
+type hintedError struct {
+	cause error
+	hint  string
+}
+
+// Error answers the cause and what helps.
+func (e *hintedError) Error() string { return e.cause.Error() + "\n" + e.hint }
+
+// Unwrap answers the cause.
+func (e *hintedError) Unwrap() error { return e.cause }
+
+// orCreate says how to make a session that is not there, when it was named by a key.
+func orCreate(ref string, err error) error {
+	refused := client.AsAPIError(err)
+	if _, isID := env.ParseID(ref); isID || refused == nil || refused.Code != code.NotFound || !strings.HasPrefix(refused.Message, "Session ") {
+		return err
+	}
+	return &hintedError{err, "Make it first: `cairn session create --key " + ref + "`"}
 }
 
 // explainAnswer says what the server refused.

@@ -80,8 +80,7 @@ func TestDispatchWaits(t *testing.T) {
 
 	got := alice.call("dispatch", "work", "--device", agent.DeviceID(), "--id", "d1", "--wait", "--timeout", "300ms", "go")
 	require.Equal(t, exitFailed, got.code)
-	require.Contains(t, got.out, "the push: failed (no_push_token), 1 attempt")
-	require.NotContains(t, got.out, "took it")
+	require.Equal(t, "the dispatch is event 1; the device is online\n", got.out, "it is not called unreachable for the push that it does not need")
 	for _, part := range []string{"did not take the dispatch within 300ms", "--id d1", "cairn session pushes work"} {
 		require.Contains(t, got.errs, part)
 	}
@@ -92,7 +91,7 @@ func TestDispatchWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, alice.done("dispatch", "work", "--device", agent.DeviceID(), "--id", "d1", "--wait", "go"), "the agent took it", "what was taken meanwhile")
 	said := alice.done("dispatch", "work", "--device", agent.DeviceID(), "--wait", "go", "on")
-	require.Contains(t, said, "the push: failed (no_push_token), 1 attempt")
+	require.NotContains(t, said, "push")
 	require.Contains(t, said, "the agent took it")
 	answer := decoded[dispatchAnswer](alice, "dispatch", "work", "--device", agent.DeviceID(), "--wait", "more")
 	require.True(t, answer.Applied)
@@ -106,5 +105,10 @@ func TestDispatchWaits(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.out), &late))
 	require.False(t, late.Applied)
 	require.Nil(t, late.TakenBy)
-	alice.refused(exitFailed, []string{"not found"}, "dispatch", "nowhere", "--device", agent.DeviceID(), "--wait", "go")
+	for _, device := range []string{agent.DeviceID(), "the agent"} {
+		alice.refused(exitFailed, []string{"Session not found", "`cairn session create --key nowhere`"}, "dispatch", "nowhere", "--device", device, "--wait", "go")
+	}
+	alice.refused(exitFailed, []string{"`cairn session create --key nowhere`"}, "session", "send", "nowhere", "go")
+	got = alice.call("session", "send", client.NewID(), "go")
+	require.Equal(t, "cairn: Session not found\n", got.errs, "an id is no key to make one with")
 }
