@@ -122,7 +122,7 @@ func (b *block) make(room int, open, selected bool) []row {
 	case blockTool:
 		return b.tool.rows(room, open, selected)
 	case blockSealed:
-		return []row{{{faint, fit("◆ "+plural(b.count, "sealed event")+": "+b.label, room)}}}
+		return hang(row{{faint, "◆ "}}, faint, plural(b.count, "sealed event")+": "+b.label, room)
 	default:
 		return hang(row{{b.style, b.mark + " "}}, b.style, withLabel(b.label, b.body), room)
 	}

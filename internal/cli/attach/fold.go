@@ -23,14 +23,21 @@ type transcript struct {
 	queued   map[string]*block // what said that a control waits
 	held     []*block          // those of them that wait because of a pause
 	paused   bool
-	name     func(deviceID string) string
-	zone     *time.Location
+	looks
 }
 
-func newTranscript(name func(string) string, zone *time.Location) *transcript {
+// looks is what a transcript needs to know besides the log.
+type looks struct {
+	name  func(deviceID string) string
+	zone  *time.Location
+	now   func() time.Time
+	keyed bool // this device has a key, which opens what was sealed for it
+}
+
+func newTranscript(l looks) *transcript {
 	return &transcript{
 		tools: map[string]*block{}, controls: map[string]*block{}, asks: map[string]*block{}, asked: map[string]trace.Ask{}, heads: map[string]*block{},
-		sent: map[string]wire.Control{}, queued: map[string]*block{}, name: name, zone: zone,
+		sent: map[string]wire.Control{}, queued: map[string]*block{}, looks: l,
 	}
 }
 
@@ -239,8 +246,14 @@ func (t *transcript) toolBlock(e entry, id, name, title string) *block {
 	return b
 }
 
+// tooEarly says why a device that has a key cannot open something.
+const tooEarly = "sealed before this device had its key; it reads from now on"
+
 func (t *transcript) seal(e entry) {
 	kind := oneLine(short(e.event.Kind, wire.MaxKind))
+	if t.keyed {
+		kind = tooEarly
+	}
 	b := t.newest()
 	if b == nil || b.kind != blockSealed {
 		t.put(e, &block{kind: blockSealed, label: kind, count: 1})

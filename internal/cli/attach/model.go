@@ -45,6 +45,7 @@ type setup struct {
 	canTake bool
 	take    bool // at once
 	colour  bool
+	keyed   bool // what is sealed for this device can be opened
 	zone    *time.Location
 	now     func() time.Time
 	newID   func() string
@@ -126,7 +127,7 @@ func newModel(s setup) *model {
 		focused: true, bodyRoom: 80, bodyHeight: 10,
 	}
 	m.lastKey = s.now()
-	m.win = newWindow(m.name, s.zone)
+	m.win = newWindow(looks{m.name, s.zone, s.now, s.keyed})
 	m.meet(s.detail)
 	return m
 }

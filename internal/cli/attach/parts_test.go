@@ -100,9 +100,16 @@ func TestEditorShowsItsCursor(t *testing.T) {
 	})
 }
 
+func plainLooks() looks {
+	return looks{
+		name: func(id string) string { return map[string]string{deskTop: "desk", phone: "phone"}[id] },
+		zone: time.UTC, now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+	}
+}
+
 // foldRows answers a log as it is shown, 60 columns wide.
 func foldRows(open bool, entries ...entry) string {
-	w := newWindow(func(id string) string { return map[string]string{deskTop: "desk", phone: "phone"}[id] }, time.UTC)
+	w := newWindow(plainLooks())
 	w.all = open
 	w.append(entries)
 	var lines []string
@@ -199,7 +206,7 @@ func toolCall(l *log, content ...trace.Content) []entry {
 
 func TestOneBlockIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWindow(func(string) string { return "" }, time.UTC)
+	w := newWindow(plainLooks())
 	var l log
 	w.append([]entry{l.add("t", trace.Assistant{Text: strings.Repeat("Ａ", maxBlockBytes)})})
 	w.append(toolCall(&l, trace.TextContent(strings.Repeat("x\n", 1<<20)), trace.DiffContent("a", nil, strings.Repeat("y\n", 1<<20))))

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 		zone = time.UTC
 	}
 	m := newModel(setup{
-		own: o.Client.DeviceID(), title: o.Title, canTake: o.Take != nil, take: o.TakeAtStart, colour: o.Color, zone: zone,
+		own: o.Client.DeviceID(), title: o.Title, canTake: o.Take != nil, take: o.TakeAtStart, colour: o.Color, keyed: o.Identity != "", zone: zone,
 		now: o.Env.Now, newID: o.Env.NewID, detail: detail,
 	})
 	r := &runner{options: o, ctx: ctx, model: m, ref: detail.ID, points: make(chan presenceEffect, 1)}

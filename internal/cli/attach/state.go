@@ -82,11 +82,13 @@ func (s *state) add(e entry) {
 		s.first = e.event.Seq
 	}
 	s.last = e.event.Seq
+	if e.sealed {
+		s.addSealed(e)
+		return
+	}
 	switch p := e.payload.(type) {
 	case trace.TurnStart:
-		s.turn = turn{id: e.turn(), open: true, begun: e.event.TS}
-		s.turnKnown, s.begins, s.usage, s.used = true, true, trace.Usage{}, false
-		s.paused, s.pausedKnown = false, true // none begins in a pause
+		s.begin(e)
 	case trace.TurnEnd:
 		s.turn.open, s.turn.status, s.turnKnown = false, p.Status, true
 	case trace.StepStart:
@@ -106,6 +108,22 @@ func (s *state) add(e entry) {
 		s.open(p)
 	case trace.AskResolved:
 		s.settle(p.AskID)
+	}
+}
+
+func (s *state) begin(e entry) {
+	s.turn = turn{id: e.turn(), open: true, begun: e.event.TS}
+	s.turnKnown, s.begins, s.usage, s.used = true, true, trace.Usage{}, false
+	s.paused, s.pausedKnown = false, true // none begins in a pause
+}
+
+// addSealed takes an event that cannot be opened: its kind and its turn are in clear.
+func (s *state) addSealed(e entry) {
+	switch e.event.Kind {
+	case trace.KindTurnStart:
+		s.begin(e)
+	case trace.KindTurnEnd:
+		s.turn.open, s.turn.status, s.turnKnown = false, "", true
 	}
 }
 

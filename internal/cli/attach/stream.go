@@ -184,6 +184,9 @@ func (m *model) event(e entry) {
 
 // beforeEvent tells the person what an event means for what they see and sent.
 func (m *model) beforeEvent(e entry) {
+	if e.sealed && e.event.Kind == trace.KindTurnStart {
+		m.done(e.turn()) // a turn is called as the prompt that it begins with, unless that says otherwise
+	}
 	switch p := e.payload.(type) {
 	case trace.TurnStart:
 		m.done(p.ControlID)

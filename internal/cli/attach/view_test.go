@@ -222,7 +222,7 @@ func anyEvent(rt *rapid.T, l *log, opened map[string]bool) entry {
 	case 11:
 		return l.add(turn, trace.RunState{State: trace.StatePaused})
 	case 12:
-		return l.raw("assistant", turn, `{"hide":"x"}`)
+		return l.raw(rapid.SampledFrom([]string{"assistant", "turn_start", "turn_end", "run_state"}).Draw(rt, "sealed"), turn, `{"hide":"x"}`)
 	case 13:
 		return l.echo(wire.Control{ID: "id-" + id, Kind: wire.ControlSend, Text: &text, FromDeviceID: phone})
 	case 14:

@@ -2,7 +2,6 @@ package attach
 
 import (
 	"slices"
-	"time"
 )
 
 // Bounds of the part of the log that is held.
@@ -20,8 +19,7 @@ type window struct {
 	entries []entry
 	bytes   int
 	script  *transcript
-	name    func(string) string
-	zone    *time.Location
+	looks   looks
 
 	expanded map[string]bool // tool calls, by id
 	all      bool            // everything is expanded
@@ -33,8 +31,8 @@ type window struct {
 	top    int
 }
 
-func newWindow(name func(string) string, zone *time.Location) *window {
-	return &window{name: name, zone: zone, script: newTranscript(name, zone), expanded: map[string]bool{}, follow: true}
+func newWindow(l looks) *window {
+	return &window{looks: l, script: newTranscript(l), expanded: map[string]bool{}, follow: true}
 }
 
 func (w *window) first() int64 {
@@ -105,7 +103,7 @@ func (w *window) refold(change func()) {
 		seq, below = b.last, len(b.rows)-w.top
 	}
 	change()
-	w.script = newTranscript(w.name, w.zone)
+	w.script = newTranscript(w.looks)
 	for _, e := range w.entries {
 		w.script.add(e)
 	}
@@ -294,6 +292,6 @@ func (w *window) show(i, room, height int) {
 
 // restart empties the window and goes to its end.
 func (w *window) restart() {
-	w.entries, w.bytes, w.script = nil, 0, newTranscript(w.name, w.zone)
+	w.entries, w.bytes, w.script = nil, 0, newTranscript(w.looks)
 	w.follow, w.at, w.top, w.selected = true, 0, 0, ""
 }
