@@ -180,6 +180,16 @@ func (m *model) dispatch(rest string) bool {
 		return false
 	}
 	device, text, problem := m.target(rest)
+	if problem == noDevice && !m.looked && m.conn == online {
+		m.askDetail = m.askDetail || m.sought == "" // it may be new
+		m.sought = strings.TrimSpace(m.editor.text)
+		m.sayf(plain, "looking for that device …")
+		return false
+	}
+	if problem == noDevice {
+		word, _, _ := strings.Cut(rest, " ")
+		problem = "the owner has no device called " + oneLine(short(word, 40)) + "; /who lists them"
+	}
 	if problem != "" {
 		m.sayf(yellow, "%s", problem)
 		return false
@@ -201,6 +211,9 @@ func (m *model) owned() []wire.MemberDevice {
 	}
 	return nil
 }
+
+// noDevice is a name that no device has.
+const noDevice = "no device"
 
 // target splits what follows /dispatch. Names may have spaces: the longest name or id that rest begins with wins, else
 // the first word is the beginning of only one.
@@ -227,7 +240,7 @@ func (m *model) target(rest string) (device, text, problem string) {
 		case 1:
 			device, text = near[0], strings.TrimSpace(after)
 		case 0:
-			return "", "", "the owner has no device called " + oneLine(short(word, 40)) + "; /who lists them"
+			return "", "", noDevice
 		default:
 			return "", "", "several devices begin with " + oneLine(short(word, 40)) + "; say more of the name, or the id"
 		}

@@ -91,8 +91,10 @@ type model struct {
 	editor  editor
 	overlay *overlay
 
-	asking    bool // a request for the detail is under way
-	askDetail bool // and one more is wanted
+	sought    string // the command that names a device which is looked for
+	looked    bool   // it was looked for
+	asking    bool   // a request for the detail is under way
+	askDetail bool   // and one more is wanted
 
 	notice       string
 	noticeStyle  style
@@ -168,6 +170,7 @@ func (m *model) handle(msg any) []effect {
 		if msg.err == nil {
 			m.meet(msg.detail)
 		}
+		m.lookAgain()
 	case pendingMsg:
 		m.pending(msg)
 	case sentMsg:

@@ -86,6 +86,7 @@ func TestCommandsThatCannot(t *testing.T) {
 			s := open(t)
 			s.tell("t", trace.TurnStart{}, trace.TurnEnd{Status: trace.TurnCompleted})
 			effects := s.enter(line)
+			s.m.handle(detailMsg{detail: s.m.setup.detail})
 			require.Empty(t, all[sendEffect](effects))
 			require.Empty(t, all[dispatchEffect](effects))
 			s.shows(want)

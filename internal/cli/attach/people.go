@@ -1,6 +1,8 @@
 package attach
 
 import (
+	"strings"
+
 	"github.com/cairnsync/cairn/internal/cli/render"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -42,6 +44,21 @@ func (m *model) meet(detail wire.SessionDetail) {
 			m.join(p)
 		}
 	}
+}
+
+// lookAgain goes on with what waited for the newest list of devices.
+func (m *model) lookAgain() {
+	if m.overlay != nil && m.overlay.fresh != nil {
+		m.overlay.lines = m.overlay.fresh()
+	}
+	if m.sought == "" || m.askDetail { // that list is on its way
+		return
+	}
+	if strings.TrimSpace(m.editor.text) == m.sought {
+		m.looked = true
+		m.submit()
+	}
+	m.sought, m.looked = "", false
 }
 
 // name answers what a device is called.
