@@ -77,8 +77,22 @@ func (m *model) command(text string) bool {
 	if len(found) == 1 {
 		return found[0].run(m, rest)
 	}
+	if len(found) > 1 {
+		m.sayf(yellow, "/%s could be %s", name, eitherOf(found))
+		return false
+	}
 	m.sayf(yellow, "/%s is no command; /help lists them, and // begins a text with a slash", short(name, 40))
 	return false
+}
+
+// eitherOf names commands, with "or" before the last.
+func eitherOf(found []slash) string {
+	names := make([]string, len(found))
+	for i, s := range found {
+		names[i] = "/" + s.name
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // words sends a text as a control of a kind.

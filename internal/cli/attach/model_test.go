@@ -73,7 +73,8 @@ func TestCommandsThatCannot(t *testing.T) {
 		"/approve nope":     "nothing is asked",
 		"/answer":           "nothing is asked",
 		"/frobnicate":       "is no command",
-		"/s hi":             "is no command", // send and steer begin so
+		"/s hi":             "/s could be /send or /steer",
+		"/a":                "/a could be /approve or /answer",
 		"/dispatch":         "/dispatch DEVICE TEXT",
 		"/dispatch laptop":  "/dispatch DEVICE TEXT",
 		"/dispatch phone x": "the owner has no device called phone",

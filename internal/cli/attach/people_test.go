@@ -89,3 +89,14 @@ func TestADeviceThatCameLater(t *testing.T) {
 	w.types("/quit\r")
 	require.NoError(t, w.leaves())
 }
+
+func TestANoticeEndsWithTheNextCommand(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.enter("/s hello")
+	s.shows("/s could be /send or /steer")
+	s.press("ctrl+c")
+	s.enter("/pause")
+	s.hides("could be", "leaves")
+	require.Empty(t, s.m.notice)
+}
