@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ import (
 // controlCommand is a command that sends a control of one kind.
 type controlCommand struct {
 	kind  wire.ControlKind
-	use   string // after the kind: "SESSION", then ASK for those that answer one, then the text
+	use   string // after the kind: "SESSION", then ASK or [ASK] for those that answer one, then the text
 	short string
 	turn  bool // --turn names a turn
 }
@@ -25,8 +26,8 @@ type controlCommand struct {
 var controlCommands = []controlCommand{
 	{wire.ControlSend, "SESSION TEXT...", "Start a new turn (TEXT - reads standard input)", false},
 	{wire.ControlAnswer, "SESSION ASK TEXT...", "Answer an ask, with an option or in your own words", false},
-	{wire.ControlApprove, "SESSION ASK [TEXT...]", "Allow what an ask asks for", false},
-	{wire.ControlDeny, "SESSION ASK [TEXT...]", "Refuse what an ask asks for", false},
+	{wire.ControlApprove, "SESSION [ASK] [TEXT...]", "Allow what an ask asks for (without ASK: the one that is open)", false},
+	{wire.ControlDeny, "SESSION [ASK] [TEXT...]", "Refuse what an ask asks for (without ASK: the one that is open)", false},
 	{wire.ControlCancel, "SESSION", "Cancel the turn that runs", true},
 	{wire.ControlSteer, "SESSION TEXT...", "Say something to the turn that runs", true},
 	{wire.ControlInject, "SESSION TEXT...", "Add text to the next call of the model", true},
@@ -44,15 +45,23 @@ func (c controlCommand) command(a *app) *cobra.Command {
 	}
 	cmd.RunE = a.asking(func(ctx context.Context, to *client.Client, args []string) error {
 		sent := wire.IncomingControl{ID: id, Kind: c.kind, TurnID: given(turn)}
-		rest := args[1:]
-		if strings.Contains(c.use, " ASK") {
-			sent.AskID, rest = given(rest[0]), rest[1:]
-		}
+		named, rest := c.ask(args[1:])
 		text, err := a.text(rest)
 		if err != nil {
 			return err
 		}
 		sent.Text = given(text)
+		said := string(c.kind)
+		if c.answers() {
+			chosen, title, err := a.whichAsk(ctx, to, args[0], named, id)
+			if err != nil {
+				return err
+			}
+			if named == "" {
+				said += " of " + chosen + ", " + strconv.Quote(title) + ","
+			}
+			sent.AskID = &chosen
+		}
 		if sent.ID == "" {
 			sent.ID = a.env.NewID() // before the first attempt: every attempt carries the same one
 		}
@@ -63,17 +72,28 @@ func (c controlCommand) command(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(controlAnswer{sent.ID, receipt}, func() error {
+		return a.show(controlAnswer{sent.ID, sent.AskID, receipt}, func() error {
 			if receipt.Duplicate {
 				return a.say("%s was sent before, as event %d; what it said first stands", sent.ID, receipt.Seq)
 			}
 			if nobodyExecutes(ctx, to, args[0]) {
-				return a.say("%s is event %d; no executor now: it waits for one", string(c.kind), receipt.Seq)
+				return a.say("%s is event %d; no executor now: it waits for one", said, receipt.Seq)
 			}
-			return a.say("%s is event %d", string(c.kind), receipt.Seq)
+			return a.say("%s is event %d", said, receipt.Seq)
 		})
 	})
 	return cmd
+}
+
+// answers is true for what answers an ask.
+func (c controlCommand) answers() bool { return strings.Contains(c.use, "ASK") }
+
+// ask takes the ask from the arguments after the session, "" when there is none.
+func (c controlCommand) ask(args []string) (ask string, rest []string) {
+	if !c.answers() || len(args) == 0 {
+		return "", args
+	}
+	return args[0], args[1:]
 }
 
 // nobodyExecutes is true when it is known that no device executes the session. Not to know is no failure: the
@@ -84,7 +104,8 @@ func nobodyExecutes(ctx context.Context, to *client.Client, ref string) bool {
 }
 
 type controlAnswer struct {
-	ControlID string `json:"control_id"`
+	ControlID string  `json:"control_id"`
+	AskID     *string `json:"ask_id,omitempty"` // also when it was not named
 	wire.ControlReceipt
 }
 

@@ -21,6 +21,10 @@ type flaky struct {
 }
 
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/events") {
+		_, _ = io.WriteString(w, `{"last_seq":1,"events":[{"seq":1,"kind":"ask","payload":{"ask_id":"ask-1","title":"Go on?","options":[]}}]}`)
+		return
+	}
 	var control wire.IncomingControl
 	body, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(body, &control) != nil {

@@ -216,7 +216,8 @@ func steerEverything(t *testing.T, alice *shell, created wire.Session) {
 	t.Helper()
 	following, stop := alice.follow(t, "work")
 	for i, args := range [][]string{
-		{"send", "work", "hello", "world"}, {"answer", "work", "a1", "blue"}, {"approve", "work", "a2"}, {"deny", "work", "a3", "no"},
+		{"send", "work", "hello", "world"}, {"answer", "work", "a1", "blue", "--id", "c1"},
+		{"approve", "work", "a2", "--id", "c2"}, {"deny", "work", "a3", "no", "--id", "c3"},
 		{"cancel", "work"}, {"steer", "work", "left"}, {"inject", "work", "note"}, {"pause", "work"}, {"resume", "work"},
 	} {
 		receipt := decoded[controlAnswer](alice, append([]string{"session"}, args...)...)
@@ -231,7 +232,7 @@ func steerEverything(t *testing.T, alice *shell, created wire.Session) {
 
 	device := decoded[struct{ Devices []wire.Device }](alice, "device", "list").Devices[0].ID
 	require.Equal(t, wire.ModeOpen, decoded[wire.DispatchReceipt](alice, "dispatch", "work", "--device", device, "--open").Mode)
-	require.Contains(t, alice.done("dispatch", "work", "--device", device, "do", "it"), "it waits until the device looks, which cannot be woken: it has no push token")
+	require.Contains(t, alice.done("dispatch", "work", "--device", device, "do", "it"), "the device is online")
 	require.Contains(t, alice.done("session", "show", "work"), device)
 	alice.done("session", "archive", "work")
 	require.Empty(t, decoded[struct{ Sessions []wire.ListedSession }](alice, "session", "list").Sessions)

@@ -23,7 +23,7 @@ import (
 )
 
 func newSession(a *app) *cobra.Command {
-	commands := []func(*app) *cobra.Command{newSessionCreate, newSessionList, newSessionShow, newTail, newSessionPushes, newSessionNotify}
+	commands := []func(*app) *cobra.Command{newSessionCreate, newSessionList, newSessionShow, newTail, newSessionAsks, newSessionPushes, newSessionNotify}
 	for _, c := range controlCommands {
 		commands = append(commands, c.command)
 	}
