@@ -14,7 +14,6 @@ func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 
 
 func TestWhatNewsMeanForARecipient(t *testing.T) {
 	t.Parallel()
-	waits := func(ids []string, ask bool) waiting { return waiting{ids, ask} }
 	going := fate{state: wire.PushWaiting}
 	for name, c := range map[string]struct {
 		recipient recipient
@@ -29,15 +28,20 @@ func TestWhatNewsMeanForARecipient(t *testing.T) {
 		"a pause":                      {recipient{notify: wire.NotifyAll, pauseEnds: at(7)}, wire.PushAsk, telling{fate: going, due: at(7)}},
 		"a pause that is over":         {recipient{notify: wire.NotifyAll, pauseEnds: at(-1)}, wire.PushAsk, telling{fate: going, due: at(0)}},
 		"the newer end of a turn": {
-			recipient{notify: wire.NotifyAll, pauseEnds: at(7), waiting: waits([]string{"a"}, false)}, wire.PushTurnEnd,
+			recipient{notify: wire.NotifyAll, pauseEnds: at(7), waiting: []string{"a"}}, wire.PushTurnEnd,
 			telling{fate: going, due: at(7), replaces: []string{"a"}},
 		},
 		"the newer ask": {
-			recipient{notify: wire.NotifyAll, waiting: waits([]string{"a", "b"}, true)}, wire.PushAsk,
+			recipient{notify: wire.NotifyAll, waiting: []string{"a", "b"}}, wire.PushAsk,
 			telling{fate: going, due: at(0), replaces: []string{"a", "b"}},
 		},
-		"the end of a turn behind an ask": {
-			recipient{notify: wire.NotifyAll, waiting: waits([]string{"a"}, true)}, wire.PushTurnEnd, telling{fate: skipped(wire.PushReplaced)},
+		"the end of a turn nobody wants closes its ask": {
+			recipient{notify: wire.NotifyAsks, waiting: []string{"a"}}, wire.PushTurnEnd,
+			telling{fate: skipped(wire.PushNotify), replaces: []string{"a"}},
+		},
+		"the end of a turn that is seen closes its ask": {
+			recipient{notify: wire.NotifyAll, attentive: true, waiting: []string{"a"}}, wire.PushTurnEnd,
+			telling{fate: skipped(wire.PushAttention), replaces: []string{"a"}},
 		},
 	} {
 		require.Equal(t, c.want, c.recipient.decide(c.kind, at(0)), name)
@@ -75,28 +79,16 @@ func TestWhetherAWakeIsSent(t *testing.T) {
 	}
 }
 
-// Whatever comes in whatever order: at most one waits, an ask is never lost to the end of a turn, and the newest of its
-// kind is what waits.
+// Whatever comes in whatever order: the newest is the only one that waits.
 func TestOneOfTheNewsWaits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := recipient{notify: wire.NotifyAll, pauseEnds: at(10)}
-		newest := map[wire.PushType]string{}
 		for i, kind := range rapid.SliceOfN(rapid.SampledFrom([]wire.PushType{wire.PushAsk, wire.PushTurnEnd}), 1, 20).Draw(t, "kinds") {
-			id := string(rune('a' + i))
 			next := r.decide(kind, at(0))
-			newest[kind] = id
-			if next.state == wire.PushWaiting {
-				r.waiting = waiting{}
-				r.waiting.add(id, kind)
-			}
-			want := newest[wire.PushTurnEnd]
-			if newest[wire.PushAsk] != "" {
-				want = newest[wire.PushAsk]
-			}
-			if len(r.waiting.ids) != 1 || r.waiting.ids[0] != want {
-				t.Fatalf("after %s: %v waits, want %s", id, r.waiting.ids, want)
-			}
+			require.Equal(t, wire.PushWaiting, next.state)
+			require.Equal(t, r.waiting, next.replaces)
+			r.waiting = []string{string(rune('a' + i))}
 		}
 	})
 }

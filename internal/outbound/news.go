@@ -54,13 +54,13 @@ func EnqueueNews(tx storage.Tx, e *env.Env, news News) (bool, error) {
 		wake := Wake{Type: news.Type, SessionID: news.SessionID, DeviceID: r.deviceID, UserID: r.userID, Seq: news.Seq}
 		next := r.decide(news.Type, now)
 		outcomes = append(outcomes, outcomeRow(id, wake, next.fate, now))
+		replaced = append(replaced, next.replaces...)
 		if next.state != wire.PushWaiting {
 			continue
 		}
 		wakes = append(wakes, []any{
 			id, wake.SessionID, string(wake.Type), wake.DeviceID, wake.UserID, wake.Seq, now, int64(0), next.due, false,
 		})
-		replaced = append(replaced, next.replaces...)
 	}
 	if err := replace(tx, replaced, wakes); err != nil {
 		return false, err
@@ -75,23 +75,8 @@ type recipient struct {
 	notify    wire.Notify
 	attentive bool      // its person looks at the session
 	pauseEnds time.Time // zero for none
-	waiting   waiting
+	waiting   []string  // ids of the news for it that nobody sends at this moment: one, unless a process went down
 }
-
-// waiting is the news for one device that nobody sends at this moment: one, unless a process went down.
-type waiting struct {
-	ids []string
-	ask bool // an ask is among them
-}
-
-func (w *waiting) add(id string, kind wire.PushType) {
-	w.ids = append(w.ids, id)
-	w.ask = w.ask || kind == wire.PushAsk
-}
-
-// outweighs reports whether what waits stays although news of a kind came: an ask wins over the end of a turn, else the
-// newest wins.
-func (w *waiting) outweighs(kind wire.PushType) bool { return w.ask && kind == wire.PushTurnEnd }
 
 // telling is what becomes of an event at a recipient: the fate of its wake, when it is due, and what it replaces.
 type telling struct {
@@ -101,17 +86,22 @@ type telling struct {
 	replaces []string
 }
 
-// decide says what an event of a kind means for the recipient at now.
+// decide says what an event of a kind means for the recipient at now. The newest replaces what waits: it tells more of how things are. The
+// end of a turn does so also where nobody wants it told, because it closes what the turn asked.
 func (r recipient) decide(kind wire.PushType, now time.Time) telling {
+	var next telling
+	if kind == wire.PushTurnEnd {
+		next.replaces = r.waiting
+	}
 	switch {
 	case !r.notify.Wants(kind):
-		return telling{fate: skipped(wire.PushNotify)}
+		next.fate = skipped(wire.PushNotify)
+		return next
 	case r.attentive:
-		return telling{fate: skipped(wire.PushAttention)}
-	case r.waiting.outweighs(kind):
-		return telling{fate: skipped(wire.PushReplaced)}
+		next.fate = skipped(wire.PushAttention)
+		return next
 	}
-	next := telling{fate: fate{state: wire.PushWaiting}, due: now, replaces: r.waiting.ids}
+	next.fate, next.due, next.replaces = fate{state: wire.PushWaiting}, now, r.waiting
 	if r.pauseEnds.After(now) {
 		next.due = r.pauseEnds
 	}
@@ -162,14 +152,13 @@ func readWaiting(tx storage.Tx, sessionID string, told []*recipient) error {
 	for _, r := range told {
 		byDevice[r.deviceID] = r
 	}
-	err := tx.Query(`SELECT id, device_id, type FROM push_outbox
+	err := tx.Query(`SELECT id, device_id FROM push_outbox
 		WHERE session_id = $1 AND type <> 'dispatch' AND (NOT claimed OR not_before <= $2)`,
 		[]any{sessionID, tx.Now()}, func(row storage.Row) error {
 			var id, device string
-			var kind wire.PushType
-			err := row.Scan(&id, &device, &kind)
+			err := row.Scan(&id, &device)
 			if r := byDevice[device]; r != nil {
-				r.waiting.add(id, kind)
+				r.waiting = append(r.waiting, id)
 			}
 			return err
 		})
@@ -222,27 +211,13 @@ func sweepPauses(tx storage.Tx, sessions []string) error {
 	return nil
 }
 
-// yields answers whether news that could not be sent have to give way to what came meanwhile for the same device;
-// otherwise they replace that.
+// yields answers whether news that could not be sent have to give way to what came meanwhile for the same device.
 func yields(tx storage.Tx, p parcel) (bool, error) {
-	var others []string
-	var own waiting
-	own.add(p.id, p.Type)
-	yield := false
-	err := tx.Query(`SELECT id, type FROM push_outbox WHERE session_id = $1 AND device_id = $2 AND type <> 'dispatch' AND id <> $3
-		AND (NOT claimed OR not_before <= $4)`, []any{p.SessionID, p.DeviceID, p.id, tx.Now()}, func(row storage.Row) error {
-		var id string
-		var kind wire.PushType
-		err := row.Scan(&id, &kind)
-		others = append(others, id)
-		yield = yield || !own.outweighs(kind)
-		return err
-	})
+	var one int64
+	found, err := tx.Get(`SELECT 1 FROM push_outbox WHERE session_id = $1 AND device_id = $2 AND type <> 'dispatch' AND id <> $3
+		AND (NOT claimed OR not_before <= $4) LIMIT 1`, []any{p.SessionID, p.DeviceID, p.id, tx.Now()}, &one)
 	if err != nil {
 		return false, fmt.Errorf("read news that came meanwhile: %w", err)
 	}
-	if yield || len(others) == 0 {
-		return yield, nil
-	}
-	return false, replace(tx, others, nil)
+	return found, nil
 }

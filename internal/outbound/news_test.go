@@ -101,7 +101,7 @@ func TestNewsWhileAPushIsUnderWay(t *testing.T) {
 	}{
 		"the newer one is left":           {wire.PushTurnEnd, wire.PushTurnEnd, broken, map[int64]string{1: "skipped replaced", 2: "waiting"}},
 		"the newer ask is left":           {wire.PushAsk, wire.PushAsk, broken, map[int64]string{1: "skipped replaced", 2: "waiting"}},
-		"the ask is left":                 {wire.PushAsk, wire.PushTurnEnd, broken, map[int64]string{1: "waiting http_503", 2: "skipped replaced"}},
+		"the end of the turn is left":     {wire.PushAsk, wire.PushTurnEnd, broken, map[int64]string{1: "skipped replaced", 2: "waiting"}},
 		"it arrived, the next one pauses": {wire.PushAsk, wire.PushTurnEnd, outbound.Result{Pushed: true}, map[int64]string{1: "sent", 2: "waiting"}},
 		"a message that is refused":       {wire.PushAsk, wire.PushTurnEnd, outbound.Result{Reason: "http_400"}, map[int64]string{1: "failed http_400", 2: "waiting"}},
 	} {

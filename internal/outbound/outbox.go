@@ -180,10 +180,23 @@ func (o *Outbox) settleNews(tx storage.Tx, p parcel, result Result, next step) e
 	if err != nil {
 		return err
 	}
-	if yield {
-		return end(tx, p, skipped(wire.PushReplaced), p.attempts)
+	if !yield {
+		return o.conclude(tx, p, result, next)
 	}
-	return o.conclude(tx, p, result, next)
+	if err := hasten(tx, p); err != nil {
+		return err
+	}
+	return end(tx, p, skipped(wire.PushReplaced), p.attempts)
+}
+
+// hasten lets go at once what waits for the same device: nothing arrived, so nothing pauses.
+func hasten(tx storage.Tx, p parcel) error {
+	err := tx.Exec(`UPDATE push_outbox SET not_before = $4 WHERE session_id = $1 AND device_id = $2 AND type <> 'dispatch' AND id <> $3
+		AND NOT claimed AND not_before > $4`, p.SessionID, p.DeviceID, p.id, tx.Now())
+	if err != nil {
+		return fmt.Errorf("hasten news: %w", err)
+	}
+	return nil
 }
 
 // holds reports whether a wake is where its claim put it.

@@ -205,20 +205,20 @@ func TestPushToPeople(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		o := newOffice(t, db, forever)
 		for name, check := range map[string]func(*testing.T, *desk){
-			"owner and editors are told, nobody else":                 checkRecipients,
-			"only asks and the ends of turns are told":                checkKinds,
-			"a duplicate is told once":                                checkDuplicate,
-			"what happened before, as in an import, is not told":      checkSilent,
-			"what comes over a WebSocket is told too":                 checkSocket,
-			"what comes in the pause waits, an ask wins, else newest": checkPause,
-			"attention of one device silences the person":             checkAttention,
-			"attention of a dead node silences nobody":                checkDeadNode,
-			"each person chooses":                                     checkNotify,
-			"what is checked again when it is sent":                   checkAgain,
-			"retries and lost tokens":                                 checkRetries,
-			"news that failed give way to newer ones":                 checkYield,
-			"outcomes are bounded and end with the session":           checkOutcomes,
-			"the answer does not wait for the push":                   checkNoWait,
+			"owner and editors are told, nobody else":            checkRecipients,
+			"only asks and the ends of turns are told":           checkKinds,
+			"a duplicate is told once":                           checkDuplicate,
+			"what happened before, as in an import, is not told": checkSilent,
+			"what comes over a WebSocket is told too":            checkSocket,
+			"what comes in the pause waits, and the newest wins": checkPause,
+			"attention of one device silences the person":        checkAttention,
+			"attention of a dead node silences nobody":           checkDeadNode,
+			"each person chooses":                                checkNotify,
+			"what is checked again when it is sent":              checkAgain,
+			"retries and lost tokens":                            checkRetries,
+			"news that failed give way to newer ones":            checkYield,
+			"outcomes are bounded and end with the session":      checkOutcomes,
+			"the answer does not wait for the push":              checkNoWait,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -316,8 +316,8 @@ func checkSocket(t *testing.T, d *desk) {
 	batch := batchOf(wire.KindTurnEnd, wire.KindAsk, wire.KindTurnEnd)
 	batch["t"] = wire.FrameEvents
 	require.NoError(t, stream.Write(t.Context(), batch))
-	d.becomes(t, d.own, 2, wire.PushSent, "")
-	require.Equal(t, []string{told("ask", 2)}, d.received(d.own), "of one batch one is told")
+	d.becomes(t, d.own, 3, wire.PushSent, "")
+	require.Equal(t, []string{told("turn_end", 3)}, d.received(d.own), "of one batch the newest is told")
 }
 
 func checkPause(t *testing.T, d *desk) {
@@ -331,9 +331,9 @@ func checkPause(t *testing.T, d *desk) {
 	ask := d.append(t, wire.KindAsk)
 	d.becomes(t, d.own, third, wire.PushSkipped, wire.PushReplaced)
 	late := d.append(t, wire.KindTurnEnd)
-	d.becomes(t, d.own, late, wire.PushSkipped, wire.PushReplaced)
+	d.becomes(t, d.own, ask, wire.PushSkipped, wire.PushReplaced) // the end of the turn closed it
 	newer := d.append(t, wire.KindAsk)
-	d.becomes(t, d.own, ask, wire.PushSkipped, wire.PushReplaced)
+	d.becomes(t, d.own, late, wire.PushSkipped, wire.PushReplaced)
 	d.becomes(t, d.own, newer, wire.PushWaiting, "")
 	require.Len(t, d.received(d.own), 1)
 	d.exec(t, `UPDATE push_outbox SET not_before = 0 WHERE session_id = $1`, d.session)
@@ -476,9 +476,9 @@ func checkYield(t *testing.T, d *desk) {
 	ask := d.append(t, wire.KindAsk)
 	d.becomes(t, d.own, ask, wire.PushWaiting, "http_500")
 	end := d.append(t, wire.KindTurnEnd)
-	d.becomes(t, d.own, end, wire.PushSkipped, wire.PushReplaced)
-	newer := d.append(t, wire.KindAsk)
 	d.becomes(t, d.own, ask, wire.PushSkipped, wire.PushReplaced)
+	newer := d.append(t, wire.KindAsk)
+	d.becomes(t, d.own, end, wire.PushSkipped, wire.PushReplaced)
 	d.becomes(t, d.own, newer, wire.PushWaiting, "http_500") // nothing arrived, so nothing pauses
 	d.fake.AnswerFor(d.own.Device, fakefcm.OK)
 	d.lapse(t)

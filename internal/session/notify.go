@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cairnsync/cairn/internal/outbound"
 	"github.com/cairnsync/cairn/internal/signal"
@@ -24,17 +25,15 @@ func (s *Service) tell(tx storage.Tx, sess *record, fresh []wire.Event) error {
 	return err
 }
 
-// newsAmong answers the one event of a batch that people are told of, nil for none: the newest ask, else the newest
-// end of a turn.
+// newsAmong answers the one event of a batch that people are told of, nil for none: the newest, because the end of a turn closes what
+// it asked.
 func newsAmong(events []wire.Event) *wire.Event {
-	var news *wire.Event
-	for i := range events {
-		switch event := &events[i]; {
-		case event.Kind == wire.KindAsk, event.Kind == wire.KindTurnEnd && (news == nil || news.Kind != wire.KindAsk):
-			news = event
+	for i := range slices.Backward(events) {
+		if event := &events[i]; event.Kind == wire.KindAsk || event.Kind == wire.KindTurnEnd {
+			return event
 		}
 	}
-	return news
+	return nil
 }
 
 // SetNotify chooses what the caller is pushed about in a session; for everybody who can see it. Pushes that wait

@@ -19,8 +19,8 @@ func TestNewsAmongABatch(t *testing.T) {
 		"x ask y":                2,
 		"turn_end turn_end":      2,
 		"ask ask":                2,
-		"turn_end ask turn_end":  2,
-		"ask turn_end":           1,
+		"turn_end ask turn_end":  3,
+		"ask turn_end":           2,
 		"ask x turn_end ask":     4,
 	} {
 		var events []wire.Event
