@@ -73,16 +73,22 @@ func (c controlCommand) command(a *app) *cobra.Command {
 			return err
 		}
 		return a.show(controlAnswer{sent.ID, sent.AskID, receipt}, func() error {
-			if receipt.Duplicate {
-				return a.say("%s was sent before, as event %d; what it said first stands", sent.ID, receipt.Seq)
-			}
-			if nobodyExecutes(ctx, to, args[0]) {
-				return a.say("%s is event %d; no executor now: it waits for one", said, receipt.Seq)
-			}
-			return a.say("%s is event %d", said, receipt.Seq)
+			return a.sayControl(said, sent.ID, receipt, func() bool { return nobodyExecutes(ctx, to, args[0]) })
 		})
 	})
 	return cmd
+}
+
+// sayControl says what became of a control, which is called what said says.
+func (a *app) sayControl(said, id string, receipt wire.ControlReceipt, waits func() bool) error {
+	switch {
+	case receipt.Duplicate:
+		return a.say("%s was sent before, as event %d; what it said first stands", id, receipt.Seq)
+	case waits():
+		return a.say("%s is event %d; no executor now: it waits for one", said, receipt.Seq)
+	default:
+		return a.say("%s is event %d", said, receipt.Seq)
+	}
 }
 
 // answers is true for what answers an ask.

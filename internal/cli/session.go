@@ -65,7 +65,7 @@ func (a *app) asking(do func(ctx context.Context, c *client.Client, args []strin
 		if !errors.As(err, &network) || client.AsAPIError(err) != nil {
 			return err
 		}
-		if _, local := network.(syscall.Errno); local { //nolint:errorlint // the network's own come in an error of net or of http, found first
+		if _, local := network.(syscall.Errno); local { // the network's own come in an error of net or of http, found first
 			return err // of a file: it only looks like a net.Error
 		}
 		return &unreachableError{a.baseURL(), network}
