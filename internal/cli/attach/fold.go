@@ -23,6 +23,7 @@ type transcript struct {
 	queued   map[string]*block // what said that a control waits
 	held     []*block          // those of them that wait because of a pause
 	paused   bool
+	day      string // of the newest event
 	looks
 }
 
@@ -62,6 +63,7 @@ func (t *transcript) newest() *block {
 
 // add takes the next event.
 func (t *transcript) add(e entry) {
+	t.newDay(e)
 	switch {
 	case e.control != nil:
 		t.control(e)
@@ -144,7 +146,7 @@ func withReason(text, reason string) string {
 }
 
 func (t *transcript) turnStart(e entry, p trace.TurnStart) {
-	label := "turn · " + time.UnixMilli(e.event.TS).In(t.zone).Format("15:04")
+	label := "turn · " + t.clock(e.event.TS)
 	text := p.Text
 	if control, known := t.sent[p.ControlID]; known && p.ControlID != "" {
 		label += " · from " + t.name(control.FromDeviceID)

@@ -27,7 +27,7 @@ type log struct{ last int64 }
 
 func (l *log) raw(kind, turn, payload string) entry {
 	l.last++
-	event := wire.Event{Seq: l.last, Kind: kind, TS: 1_700_000_000_000 + l.last*1000, SenderDeviceID: deskTop, Payload: json.RawMessage(payload)}
+	event := wire.Event{Seq: l.last, Kind: kind, TS: 1_700_000_000_000 + l.last, SenderDeviceID: deskTop, Payload: json.RawMessage(payload)}
 	if turn != "" {
 		event.TurnID = &turn
 	}

@@ -72,6 +72,7 @@ type model struct {
 	connText string
 	endErr   error
 
+	day      string // today's date, as transcripts were made with
 	called   string // the session's own title
 	role     wire.Role
 	e2e      bool
@@ -130,6 +131,7 @@ func newModel(s setup) *model {
 	}
 	m.lastKey = s.now()
 	m.win = newWindow(looks{m.name, s.zone, s.now, s.keyed})
+	m.midnight()
 	m.meet(s.detail)
 	return m
 }
@@ -205,6 +207,7 @@ func (m *model) timer(msg any) {
 			m.notice = ""
 		}
 	case idleMsg:
+		m.midnight()
 		m.do(timerEffect{idleEvery, idleMsg{}})
 	case hintMsg:
 		m.quitAsked = false

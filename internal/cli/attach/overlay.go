@@ -17,7 +17,7 @@ type overlay struct {
 func (m *model) drawOverlay(head []row) picture {
 	var rows []row
 	for _, line := range m.overlay.lines {
-		for _, wrapped := range wrap(line, m.width-2) {
+		for _, wrapped := range overlayLine(line, m.width-2) {
 			rows = append(rows, rowOf(plain, " "+wrapped))
 		}
 	}
@@ -30,6 +30,35 @@ func (m *model) drawOverlay(head []row) picture {
 	}
 	p := picture{rows: append(append(head, rows...), m.ruleRow(cyan, m.overlay.title+" · esc closes"))}
 	return m.trim(p)
+}
+
+// Sizes of a line of two columns, which a tab parts.
+const (
+	keyWidth  = 25
+	twoColumn = 60 // from this width on; on narrower screens one stands below the other
+)
+
+// overlayLine wraps a line by words, its second column under itself.
+func overlayLine(line string, room int) []string {
+	key, text, two := strings.Cut(line, "\t")
+	if !two {
+		return wrap(line, room)
+	}
+	if room < twoColumn {
+		rows := wrap("  "+key, room)
+		for _, wrapped := range wrap(text, room-6) {
+			rows = append(rows, "      "+wrapped)
+		}
+		return rows
+	}
+	var rows []string
+	for i, wrapped := range wrap(text, room-keyWidth) {
+		if i > 0 {
+			key = ""
+		}
+		rows = append(rows, pad("  "+key, keyWidth-1)+" "+wrapped)
+	}
+	return rows
 }
 
 // overlayKey scrolls the overlay or closes it; other keys close it and do what they do.
@@ -98,28 +127,28 @@ func help() *overlay {
 	o.lines = strings.Split(strings.TrimSpace(helpText), "\n")
 	o.lines = append(o.lines, "", "Commands")
 	for _, s := range slashes() {
-		o.lines = append(o.lines, fmt.Sprintf("  %-22s %s", "/"+s.name+" "+s.args, s.help))
+		o.lines = append(o.lines, strings.TrimSpace("/"+s.name+" "+s.args)+"\t"+s.help)
 	}
 	return o
 }
 
 const helpText = `
 Prompt
-  enter                  sends, or steers while a turn runs (it says which)
-  alt+enter, ctrl+j      a new line
-  up, down               what was sent before
+enter	sends, or steers while a turn runs (it says which)
+alt+enter, ctrl+j	a new line
+up, down	what was sent before
 Asks, while the prompt is empty
-  y, n                   approve, deny the selected ask
-  1 … 9                  pick one of its options
-  tab, shift+tab         select another ask
+y, n	approve, deny the selected ask
+1 … 9	pick one of its options
+tab, shift+tab	select another ask
 Transcript
-  page up, page down     scroll; also shift+up, shift+down, the wheel
-  home, end              the oldest part that is held, the newest
-  ctrl+o                 open or fold the selected tool call, or the newest
-  ctrl+t                 open or fold all of them, and thoughts
-  ctrl+up, ctrl+down     select a tool call (also ctrl+g, ctrl+r)
-  esc                    select none
+page up, page down	scroll; also shift+up, shift+down, the wheel
+home, end	the oldest part that is held, the newest
+ctrl+o	open or fold the selected tool call, or the newest
+ctrl+t	open or fold all of them, and thoughts
+ctrl+up, ctrl+down	select a tool call (also ctrl+g, ctrl+r)
+esc	select none
 Other
-  ctrl+l                 draw the screen again
-  ctrl+c twice           leave; the session goes on
+ctrl+l	draw the screen again
+ctrl+c twice	leave; the session goes on
 `

@@ -89,7 +89,8 @@ func (m *model) runText() string {
 
 // standRow says who drives, how it runs, who is here and what it cost, as much of it as there is room for.
 func (m *model) standRow() row {
-	parts := []span{{plain, " " + m.driverText()}, {cyan, m.runText()}, {green, m.hereText()}}
+	driver, run := " "+m.driverText(), m.runText()
+	parts := []span{{plain, driver}, {cyan, run}, {green, m.hereText(m.width - columns(driver+" · "+run+" · "))}}
 	if usage := usageText(m.live.usage, m.live.used); usage != "" {
 		parts = append(parts, span{faint, usage})
 	}
@@ -108,7 +109,7 @@ func (m *model) standRow() row {
 		}
 		if columns(separator+part.text) > left {
 			part.text = fit(part.text, left-columns(separator))
-			if columns(part.text) < 6 {
+			if columns(part.text) < 6 && part.in != green {
 				break
 			}
 		}
@@ -125,21 +126,42 @@ func (m *model) here() []wire.Presence {
 	})
 }
 
-func (m *model) hereText() string {
-	const most = 6
-	var names []string
-	for i, p := range m.here() {
-		if i == most {
-			names = append(names, fmt.Sprintf("+%d", len(m.presence)-most))
-			break
+// hereText names who is here in no more than room columns; how many there is no room for is said.
+func (m *model) hereText(room int) string {
+	names := m.hereNames(24)
+	if text := strings.Join(names, " "); columns(text) <= room && len(names) <= mostHere {
+		return text
+	}
+	names = m.hereNames(12)
+	text := ""
+	for i, name := range names {
+		if i > 0 {
+			name = " " + name
 		}
+		rest := ""
+		if left := len(names) - i - 1; left > 0 {
+			rest = fmt.Sprintf(" +%d", left)
+		}
+		if columns(text+name+rest) > room || i == mostHere {
+			return strings.TrimSpace(fmt.Sprintf("%s +%d", text, len(names)-i))
+		}
+		text += name
+	}
+	return text
+}
+
+const mostHere = 6 // names in the row of who is here
+
+func (m *model) hereNames(most int) []string {
+	var names []string
+	for _, p := range m.here() {
 		mark := "○"
 		if p.Attention {
 			mark = "◉"
 		}
-		names = append(names, mark+" "+short(m.name(p.DeviceID), 24))
+		names = append(names, mark+" "+short(m.name(p.DeviceID), most))
 	}
-	return strings.Join(names, " ")
+	return names
 }
 
 const microsPerDollar = 1e6

@@ -254,3 +254,58 @@ func anyStep(rt *rapid.T, m *model, l *log, opened map[string]bool) {
 		m.handle(streamMsg{m.gen, []any{anyEvent(rt, l, opened)}})
 	}
 }
+
+func TestWhoIsHereInOneRow(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(o *setup) {
+		for i := range o.detail.Members[0].Devices {
+			o.detail.Members[0].Devices[i].Name += " of somebody with a name"
+		}
+	})
+	s.begin()
+	online := true
+	for _, id := range []string{ownDevice, deskTop, phone, laptop} {
+		s.frames(client.PresenceFrame{Presence: wire.Presence{DeviceID: id, Role: wire.RoleEditor, Online: &online}})
+	}
+	s.shows("idle · ○ laptop of so… ○ phone +2")
+	s.m.handle(tea.WindowSizeMsg{Width: 110, Height: 24})
+	s.shows("○ laptop of so… ○ phone ○ this device ○ work stati")
+	for width := leastWidth; width < 200; width++ {
+		s.m.handle(tea.WindowSizeMsg{Width: width, Height: 24})
+		fits(t, s.m)
+		row := s.m.standRow().text(false, 1000)
+		require.LessOrEqual(t, columns(row), width)
+		if named := strings.Count(row, "○"); width >= 80 && named < 4 {
+			require.Contains(t, row, fmt.Sprintf("+%d", 4-named))
+		}
+	}
+}
+
+func TestHelpOnANarrowScreen(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.m.handle(tea.WindowSizeMsg{Width: 40, Height: 200})
+	s.press("f1")
+	s.shows("\n   page up, page down", "\n       scroll; also shift+up,\n       shift+down, the wheel", "/answer [ASK] TEXT\n       answer an ask")
+	fits(t, s.m)
+	s.m.handle(tea.WindowSizeMsg{Width: 80, Height: 200})
+	s.shows("   enter                  sends, or steers while", "   /quit                  leave; the session goes on")
+}
+
+func TestDatesOfOldEvents(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(o *setup) { o.now = func() time.Time { return time.Unix(1_700_000_000, 0).AddDate(0, 0, 2) } })
+	l := &s.log
+	old := []entry{l.add("", trace.User{Text: "of an import"}), l.add("t", trace.TurnStart{Text: "x"}), l.add("t", trace.TurnEnd{Status: trace.TurnCompleted})}
+	today := l.add("", trace.User{Text: "now"})
+	today.event.TS = time.Unix(1_700_000_000, 0).AddDate(0, 0, 2).UnixMilli()
+	turn := l.add("u", trace.TurnStart{Text: "y"})
+	turn.event.TS = today.event.TS
+	s.begin(append(old, today, turn)...)
+	s.shows("── 2023-11-14 ──", "── turn · 2023-11-14 22:13 ──", "── today ──", "── turn · 22:13 ──")
+	require.Equal(t, 1, strings.Count(s.screen(), "── 2023-11-14 ─"))
+	s.m.now = func() time.Time { return time.Unix(1_700_000_000, 0).AddDate(0, 0, 3) }
+	s.m.win.looks.now = s.m.now
+	s.m.handle(idleMsg{})
+	s.shows("── 2023-11-16 ──", "── turn · 2023-11-16 22:13 ──")
+}
