@@ -109,7 +109,7 @@ func (m *model) standRow() row {
 		}
 		if columns(separator+part.text) > left {
 			part.text = fit(part.text, left-columns(separator))
-			if columns(part.text) < 6 && part.in != green {
+			if columns(part.text) < 6 {
 				break
 			}
 		}
