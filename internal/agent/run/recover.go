@@ -136,8 +136,10 @@ func fold(events []wire.Event) *past {
 	return p
 }
 
-// lostReason closes what a dead executor left open.
-const lostReason = "its executor was lost"
+// LostReason is the reason that the log gives for the end of what a dead executor left open: its turn, and what was asked in it.
+const LostReason = "its executor was lost"
+
+const lostReason = LostReason
 
 // takeSealed takes what is in clear of an event that this device cannot open: which turn began, and which ended. The id of a turn
 // is its control's, unless the control named it.
