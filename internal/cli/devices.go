@@ -34,6 +34,25 @@ func ownersDevice(ctx context.Context, c *client.Client, ref, named string) (str
 	return pickDevice(ownersDevices(detail), named)
 }
 
+// ownDevice answers the id of the caller's device that somebody named.
+func ownDevice(ctx context.Context, c *client.Client, named string) (string, error) {
+	if id, is := env.ParseID(named); is {
+		return id, nil
+	}
+	devices, err := c.Devices(ctx)
+	if err != nil {
+		return "", err
+	}
+	own := make([]wire.MemberDevice, len(devices))
+	for i, device := range devices {
+		own[i] = wire.MemberDevice{DeviceID: device.ID, Name: device.Name}
+	}
+	return pickDevice(own, named)
+}
+
+// shortestPrefix is how much of an id names a device at the least, in characters.
+const shortestPrefix = 4
+
 // pickDevice finds a device by its name, else by the beginning of its id or by the end of it, as lists show it.
 func pickDevice(devices []wire.MemberDevice, named string) (string, error) {
 	named = strings.TrimSpace(named)
@@ -42,7 +61,7 @@ func pickDevice(devices []wire.MemberDevice, named string) (string, error) {
 		func(d wire.MemberDevice) bool { return d.Name == named },
 		func(d wire.MemberDevice) bool { return d.Name+" "+render.Short(d.DeviceID) == named },
 		func(d wire.MemberDevice) bool { return strings.EqualFold(d.Name, named) },
-		func(d wire.MemberDevice) bool { return id != "" && strings.HasPrefix(d.DeviceID, id) },
+		func(d wire.MemberDevice) bool { return len(id) >= shortestPrefix && strings.HasPrefix(d.DeviceID, id) },
 		func(d wire.MemberDevice) bool {
 			return id != "" && render.Short(d.DeviceID) == "…"+strings.TrimPrefix(id, "…")
 		},
@@ -62,9 +81,9 @@ func pickDevice(devices []wire.MemberDevice, named string) (string, error) {
 		}
 	}
 	if len(devices) == 0 {
-		return "", fmt.Errorf("no device is called %q: the session's owner has none", named)
+		return "", fmt.Errorf("no device is called %q: there is none", named)
 	}
-	return "", fmt.Errorf("no device of the session's owner is called %q; there are\n%s", named, deviceLines(devices))
+	return "", fmt.Errorf("no device is called %q; there are\n%s", named, deviceLines(devices))
 }
 
 // maxDeviceLines bounds a list of devices in a refusal.

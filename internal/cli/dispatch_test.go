@@ -71,6 +71,9 @@ func TestDispatchFindsADevice(t *testing.T) {
 		require.Equal(t, desk.DeviceID(), decoded[wire.DispatchReceipt](alice, "dispatch", "work", "--device", named, "--open").TargetDeviceID, named)
 	}
 	alice.refused(exitFailed, []string{`"twin" names 2 devices`, one.DeviceID(), two.DeviceID()}, "dispatch", "work", "--device", "twin", "--open")
+	alice.refused(exitFailed, []string{`"twin" names 2 devices`}, "device", "rm", "twin")
+	require.Equal(t, "device "+two.DeviceID()+" is removed\n", alice.done("device", "rm", "…"+two.DeviceID()[28:]))
+	require.Equal(t, "device "+one.DeviceID()+" is removed\n", alice.done("device", "rm", "twin"))
 	alice.refused(exitFailed, []string{`is called "sofa"`, desk.DeviceID() + "  Desk"}, "dispatch", "work", "--device", "sofa", "--open")
 }
 
@@ -93,7 +96,7 @@ func TestPickDevice(t *testing.T) {
 		require.ErrorContains(t, err, said, named)
 	}
 	_, err := pickDevice(nil, "x")
-	require.ErrorContains(t, err, "has none")
+	require.ErrorContains(t, err, "there is none")
 	many := make([]wire.MemberDevice, maxDeviceLines+2)
 	_, err = pickDevice(many, "x")
 	require.ErrorContains(t, err, "and 2 more")

@@ -54,17 +54,21 @@ func (a *app) say(format string, args ...any) error {
 	return nil
 }
 
-// table prints rows under a header, in columns.
-func (a *app) table(header string, rows [][]string) error {
+// table prints rows under a header, in columns. At a terminal that is too narrow for it, the steps of narrower help.
+func (a *app) table(header string, rows [][]string, narrower ...step) error {
 	if len(rows) == 0 {
 		a.remark("none")
 		return nil
 	}
-	lines := []string{strings.ReplaceAll(header, " ", "\t")}
+	shown := &sheet{header: strings.Split(header, " "), rows: rows}
 	for _, row := range rows {
 		for i := range row {
 			row[i] = render.Clean(row[i])
 		}
+	}
+	shown.fit(a.columns(), narrower)
+	lines := []string{strings.Join(shown.header, "\t")}
+	for _, row := range shown.rows {
 		lines = append(lines, strings.Join(row, "\t"))
 	}
 	columns := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)

@@ -30,7 +30,7 @@ func newDeviceList(a *app) *cobra.Command {
 					device.ID, string(device.Platform), device.Name, yesNo(online), yesNo(device.HasPushToken), device.LastSeenAt.String(),
 				}
 			}
-			return a.table("DEVICE PLATFORM NAME ONLINE PUSH SEEN", rows)
+			return a.table("DEVICE PLATFORM NAME ONLINE PUSH SEEN", rows, a.narrowDevices()...)
 		})
 	})
 	return cmd
@@ -39,7 +39,11 @@ func newDeviceList(a *app) *cobra.Command {
 func newDeviceRemove(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "rm DEVICE", Short: "Remove a device: its lease and its streams end", Args: fits}
 	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-		removed, err := c.DeleteDevice(ctx, args[0])
+		id, err := ownDevice(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		removed, err := c.DeleteDevice(ctx, id)
 		if err != nil {
 			return err
 		}

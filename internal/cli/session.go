@@ -128,7 +128,7 @@ func newSessionList(a *app) *cobra.Command {
 			for i, s := range sessions {
 				rows[i] = append(sessionRow(s.Session, s.Role), strconv.Itoa(s.PresenceCount))
 			}
-			return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR OPEN", rows)
+			return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR OPEN", rows, a.narrowSessions()...)
 		})
 	})
 	return cmd
@@ -144,7 +144,7 @@ func (a *app) listShared(ctx context.Context, c *client.Client, archived bool) e
 		for i, s := range sessions {
 			rows[i] = append(sessionRow(s.Session, s.Role), s.ShareID)
 		}
-		return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR SHARE", rows)
+		return a.table("ID KEY TITLE ROLE EVENTS ACTIVE EXECUTOR SHARE", rows, a.narrowSessions()...)
 	})
 }
 

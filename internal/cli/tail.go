@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -134,11 +133,7 @@ const maxRows = 200
 
 // wrapped breaks text at the edge of the terminal, if there is one, so that no word is cut.
 func (a *app) wrapped(text string) string {
-	file, ok := a.out.(*os.File)
-	if !ok || !a.terminal {
-		return text
-	}
-	width, _ := terminalSize(file)
+	width := a.columns()
 	if width < 2*render.Indent {
 		return text
 	}
