@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -19,6 +20,7 @@ type slash struct {
 func slashes() []slash {
 	return []slash{
 		{"send", "TEXT", "start a new turn, now or after this one", func(m *model, rest string) bool { return m.words(wire.ControlSend, rest, "send") }},
+		{"again", "", "send the prompt of the last turn again", (*model).resend},
 		{"steer", "TEXT", "say something to the turn that runs", func(m *model, rest string) bool { return m.words(wire.ControlSteer, rest, "steer") }},
 		{"inject", "TEXT", "add text to the next call of the model", func(m *model, rest string) bool { return m.words(wire.ControlInject, rest, "inject") }},
 		{"cancel", "", "cancel the turn that runs", (*model).cancel},
@@ -106,6 +108,24 @@ func (m *model) words(kind wire.ControlKind, text, name string) bool {
 	}
 	m.toEnd()
 	return true
+}
+
+// resend starts a turn with the words of the last one.
+func (m *model) resend(string) bool {
+	text := m.live.turn.text
+	switch {
+	case m.running():
+		m.sayf(yellow, "that turn runs still")
+		return true
+	case text == "":
+		m.sayf(yellow, "no turn whose prompt is known")
+		return true
+	case utf8.RuneCountInString(text) > wire.MaxText:
+		m.sayf(yellow, "its prompt is longer than %d characters, which is the most one can send", wire.MaxText)
+		return true
+	default:
+		return m.words(wire.ControlSend, text, "send")
+	}
 }
 
 func (m *model) cancel(string) bool {

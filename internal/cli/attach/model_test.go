@@ -74,7 +74,7 @@ func TestCommandsThatCannot(t *testing.T) {
 		"/answer":           "nothing is asked",
 		"/frobnicate":       "is no command",
 		"/s hi":             "/s could be /send or /steer",
-		"/a":                "/a could be /approve or /answer",
+		"/a":                "/a could be /again, /approve or /answer",
 		"/dispatch":         "/dispatch DEVICE TEXT",
 		"/dispatch laptop":  "/dispatch DEVICE TEXT",
 		"/dispatch phone x": "the owner has no device called phone",

@@ -6,6 +6,7 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -58,6 +59,8 @@ type turn struct {
 	step   int
 	model  string
 	status trace.TurnStatus // of one that ended
+	lost   bool             // it ended because its executor was lost
+	text   string           // the prompt it began with
 }
 
 // state is what is open in a stretch of the log, and the newest of everything there is one of. Two stretches that follow
@@ -89,8 +92,10 @@ func (s *state) add(e entry) {
 	switch p := e.payload.(type) {
 	case trace.TurnStart:
 		s.begin(e)
+		s.turn.text = p.Text
 	case trace.TurnEnd:
 		s.turn.open, s.turn.status, s.turnKnown = false, p.Status, true
+		s.turn.lost = p.Status == trace.TurnFailed && p.Reason == agentrun.LostReason
 	case trace.StepStart:
 		s.turn.step = p.Step
 	case trace.ReqStart:
@@ -123,7 +128,7 @@ func (s *state) addSealed(e entry) {
 	case trace.KindTurnStart:
 		s.begin(e)
 	case trace.KindTurnEnd:
-		s.turn.open, s.turn.status, s.turnKnown = false, "", true
+		s.turn.open, s.turn.status, s.turn.lost, s.turnKnown = false, "", false, true
 	}
 }
 
@@ -219,9 +224,9 @@ func (s *state) prependTurn(old state) {
 	newer := s.turn
 	if !s.turnKnown {
 		s.turn.open = old.turn.open
-		s.turn.status = old.turn.status
+		s.turn.status, s.turn.lost = old.turn.status, old.turn.lost
 	}
-	s.turn.id, s.turn.begun = old.turn.id, old.turn.begun
+	s.turn.id, s.turn.begun, s.turn.text = old.turn.id, old.turn.begun, old.turn.text
 	if newer.step == 0 {
 		s.turn.step = old.turn.step
 	}

@@ -234,6 +234,8 @@ func (m *model) modeText() string {
 		return "paused: what you send waits; /resume goes on"
 	case m.running():
 		return "enter steers the running turn" + blocked
+	case m.live.turn.lost && m.live.turn.text != "":
+		return "enter sends a new turn · the last was cut off; /again sends its prompt again"
 	default:
 		return "enter sends a new turn"
 	}

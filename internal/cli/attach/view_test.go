@@ -12,6 +12,7 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -202,6 +203,9 @@ func anyEvent(rt *rapid.T, l *log, opened map[string]bool) entry {
 	case 0:
 		return l.add(turn, trace.TurnStart{Text: text, ControlID: "id-" + id})
 	case 1:
+		if rapid.Bool().Draw(rt, "lost") {
+			return l.add(turn, trace.TurnEnd{Status: trace.TurnFailed, Reason: agentrun.LostReason})
+		}
 		return l.add(turn, trace.TurnEnd{Status: trace.TurnCompleted, Reason: text})
 	case 2, 3:
 		return l.add(turn, trace.Assistant{Text: text, Thought: rapid.Bool().Draw(rt, "thought"), Final: rapid.Bool().Draw(rt, "final")})

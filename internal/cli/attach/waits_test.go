@@ -8,6 +8,7 @@ import (
 
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	"github.com/cairnsync/cairn/internal/testkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -103,4 +104,21 @@ func TestWaitingLinesEnd(t *testing.T) {
 	require.Equal(t, "‖ paused\n« control b: waits, first answer: q (why)\n‖ goes on", foldRows(false, first...))
 	first = append(first, l.add("", trace.ControlResult{ControlID: "b", Outcome: trace.ControlApplied}))
 	require.Equal(t, "‖ paused\n‖ goes on", foldRows(false, first...))
+}
+
+func TestATurnThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	require.Empty(t, all[sendEffect](s.enter("/again")))
+	s.shows("no turn whose prompt is known")
+	s.tell("t", trace.TurnStart{Text: "fix\nthe build"})
+	require.Empty(t, all[sendEffect](s.enter("/again")))
+	s.shows("that turn runs still")
+	s.tell("t", trace.TurnEnd{Status: trace.TurnFailed, Reason: agentrun.LostReason})
+	s.shows("── enter sends a new turn · the last was cut off; /again sends its prompt again")
+	again := only[sendEffect](t, s.enter("/again")).control
+	require.Equal(t, wire.IncomingControl{ID: "id-1", Kind: wire.ControlSend, Text: given("fix\nthe build")}, again)
+	s.tell("id-1", trace.TurnStart{Text: "fix\nthe build", ControlID: "id-1"}, trace.TurnEnd{Status: trace.TurnFailed, Reason: "the model is away"})
+	s.hides("cut off")
+	require.Len(t, all[sendEffect](s.enter("/again")), 1, "any last turn can be had again")
 }
