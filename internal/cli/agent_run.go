@@ -151,7 +151,7 @@ func (a *app) runPlain(ctx context.Context, c *client.Client, options agentrun.O
 	}()
 	ended := a.await(ctx, runner)
 	if runner.Lost() != nil && ctx.Err() == nil {
-		a.remark("This is a viewer from here on. " + driverWords(runner) + " Ctrl-C ends it.")
+		a.remark("This is a viewer from here on. " + a.driverWords(ctx, c, options.Session, runner) + " Ctrl-C ends it.")
 		defer context.AfterFunc(ctx, stopViewing)()
 		if err := <-viewed; ctx.Err() == nil {
 			return err
@@ -207,11 +207,11 @@ func (a *app) lastWords(runner *agentrun.Runner, err error) error {
 	return err
 }
 
-func driverWords(runner *agentrun.Runner) string {
+func (a *app) driverWords(ctx context.Context, c *client.Client, ref string, runner *agentrun.Runner) string {
 	lost := runner.Lost()
 	switch {
 	case lost.HolderDeviceID != "":
-		return "Device " + lost.HolderDeviceID + " drives now."
+		return render.Clean(newNameBook(ctx, c, ref, false).called(lost.HolderDeviceID)) + " drives now."
 	case lost.Reason == client.LossUnreachable:
 		return "The server could not be reached for so long that the lease ended."
 	default:

@@ -162,7 +162,7 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("SS-CON-3 when the lease is taken the agent stops and run goes on as a viewer that says who drives", func(t *testing.T) {
 		command := m.background(append([]string{"run", "--session", "taken", "--"}, agent...)...)
-		m.held("taken", true)
+		m.shows(command.out, "agent  ")
 		_, err := m.phone.ClaimLease(t.Context(), "taken", client.Claim{Force: true})
 		require.NoError(t, err)
 		executor, err := m.phone.Execute(t.Context(), "taken", client.ExecutorOptions{})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	agentrun "github.com/cairnsync/cairn/internal/agent/run"
 	"github.com/cairnsync/cairn/internal/agent/transcript"
 	"github.com/cairnsync/cairn/internal/cli/render"
 )
@@ -104,10 +105,14 @@ type importAnswer struct {
 // errNothingImported ends an import of which nothing went in.
 var errNothingImported = errors.New("nothing could be imported")
 
-// importAll imports file after file. One that is no transcript is said and left out; any other failure ends it.
+// importAll imports file after file. One that is no transcript, or whose session
+// somebody executes now, is said and left out; any other failure ends it.
 func (a *app) importAll(ctx context.Context, files []string, o transcript.Options) error {
 	answer := importAnswer{Files: []transcript.Report{}}
-	var failed error
+	var (
+		failed error
+		held   []string
+	)
 	for _, file := range files {
 		report, err := a.importOne(ctx, file, o)
 		if err != nil {
@@ -117,6 +122,12 @@ func (a *app) importAll(ctx context.Context, files []string, o transcript.Option
 		answer.Added, answer.Known, answer.Skipped = answer.Added+report.Added, answer.Known+report.Known, answer.Skipped+report.Skipped
 		if refused := isRefusedFile(err); refused {
 			answer.Refused++
+			a.complain(file, 0, report.Error)
+			continue
+		}
+		if len(files) > 1 && isHeldElsewhere(err) {
+			answer.Refused++
+			held = append(held, file)
 			a.complain(file, 0, report.Error)
 			continue
 		}
@@ -130,10 +141,21 @@ func (a *app) importAll(ctx context.Context, files []string, o transcript.Option
 	if err := a.show(answer, func() error { return a.sayImported(answer, o.DryRun) }); err != nil {
 		return err
 	}
-	if failed == nil && answer.Refused == len(answer.Files) {
+	switch {
+	case failed != nil:
+		return failed
+	case len(held) > 0:
+		return fmt.Errorf("%d sessions are executed by somebody now and were left out: import them again later", len(held))
+	case answer.Refused == len(answer.Files):
 		return errNothingImported
+	default:
+		return nil
 	}
-	return failed
+}
+
+// isHeldElsewhere is true for a session that somebody executes now: the others can be imported all the same.
+func isHeldElsewhere(err error) bool {
+	return errors.Is(err, transcript.ErrHeld) || errors.Is(err, agentrun.ErrRunsHere)
 }
 
 // isRefusedFile is true for what is wrong with one file only.

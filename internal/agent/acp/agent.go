@@ -191,9 +191,9 @@ func (a *Agent) Name() string {
 // returned, whichever is latest.
 func (a *Agent) Activity() time.Time { return *a.wrote.Load() }
 
-// Busy says that silence is no hang: a terminal of the agent runs, or a request or an update of the agent
-// waits for us.
-func (a *Agent) Busy() bool { return a.waiting.Load() > 0 || a.terminals.running() }
+// Busy says that silence is no hang: a request of the agent, for example for the end of a terminal, or an update of it waits for us.
+// A terminal that runs in the background is no reason to be silent.
+func (a *Agent) Busy() bool { return a.waiting.Load() > 0 }
 
 // Terminal answers what a terminal of the agent printed, its exit code (nil while it runs, and when a signal
 // ended it) and whether the beginning is missing. The last 32 released terminals are remembered with the last

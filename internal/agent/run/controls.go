@@ -48,7 +48,7 @@ func (m *machine) send(control wire.Control) {
 	}
 	m.waiting = append(m.waiting, control)
 	m.next()
-	if m.turn == nil || turnOf(control) != m.turn.id {
+	if slices.ContainsFunc(m.waiting, func(waiting wire.Control) bool { return waiting.ID == control.ID }) {
 		m.queued(control.ID)
 	}
 }

@@ -48,8 +48,8 @@ type Options struct {
 	Identity   string                                      // opens the session's earlier payloads; "" when they are plain
 	// Linger ends the runner cleanly when nothing ran and nothing waited for so long; 0 is never.
 	Linger time.Duration
-	// QuietLimit is how long an agent may say nothing while it works and neither a question, a terminal nor a request of it is
-	// open; default 15 minutes, negative for no limit.
+	// QuietLimit is how long an agent may say nothing while it works and neither a question nor a request of it, such as for the
+	// end of a terminal, is open; default 15 minutes, negative for no limit.
 	QuietLimit time.Duration
 	// TurnLimit is how long a turn may take, questions and pauses apart; 0 is no limit.
 	TurnLimit   time.Duration
@@ -279,7 +279,6 @@ func (r *Runner) lastly(words string) {
 		words = r.lastWords + "; " + words
 	}
 	r.lastWords = words
-	r.noticef("%s", words)
 }
 
 // LastWords says, after Done, what became of events that could not be stored; "" when all were.

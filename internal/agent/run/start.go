@@ -120,7 +120,9 @@ func (r *Runner) survey(ctx context.Context) (*past, error) {
 		return then, err
 	}
 	if then.writer != "" && then.writer != r.o.Client.DeviceID() {
-		return then, r.setAside("another device has executed since")
+		err := r.setAside("another device has executed since")
+		r.noticef("%s", r.lastWords)
+		return then, err
 	}
 	return readPast(ctx, r.o.Client, r.o.Session, r.o.Identity, r.journal.Events())
 }
