@@ -209,20 +209,6 @@ func (t *terminals) recall(id string) (output string, exit *int, truncated, ok b
 	}
 }
 
-// running says whether a command runs.
-func (t *terminals) running() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, each := range t.open {
-		select {
-		case <-each.ended:
-		default:
-			return true
-		}
-	}
-	return false
-}
-
 // close ends every command; none can be started any more. What they printed can still be recalled.
 func (t *terminals) close() {
 	t.mu.Lock()
