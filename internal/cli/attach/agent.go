@@ -22,7 +22,7 @@ func (m *model) startAgent(asked bool) {
 	case m.role != wire.RoleOwner:
 		const why = "only devices of the session's owner can take it over"
 		m.takeErr = errors.New(why)
-		m.trouble(yellow, why)
+		m.trouble(yellow, func() string { return why })
 		return
 	case m.conn == ended:
 		m.sayf(yellow, "%s", m.connText)
@@ -52,16 +52,17 @@ func (m *model) agent(msg any) {
 			m.sayf(yellow, "the agent ended")
 			return
 		}
-		m.trouble(red, strings.Join(m.endLines(msg.err), "\n"))
+		m.trouble(red, func() string { return strings.Join(m.endLines(msg.err), "\n") })
 	}
 }
 
 // maxProblem bounds what is said at once, in characters.
 const maxProblem = 4000
 
-// trouble shows a text of several lines until the person does something.
-func (m *model) trouble(in style, text string) {
-	m.problem, m.problemStyle = manyLines(short(text, maxProblem)), in
+// trouble shows a text of several lines until the person does something. It is made anew when more devices have names.
+func (m *model) trouble(in style, text func() string) {
+	m.retell = func() { m.problem, m.problemStyle = manyLines(short(text(), maxProblem)), in }
+	m.retell()
 	m.notice = ""
 }
 
@@ -73,11 +74,11 @@ func (m *model) notTaken(err error) {
 	case holder != "":
 		m.heldBy = holder
 		m.learn(holder)
-		m.trouble(yellow, m.name(holder)+" drives this session; /take takes it over")
+		m.trouble(yellow, func() string { return m.name(holder) + " drives this session; /take takes it over" })
 	case ofAgent:
-		m.trouble(red, err.Error())
+		m.trouble(red, err.Error)
 	default:
-		m.trouble(red, "could not take over: "+err.Error())
+		m.trouble(red, func() string { return "could not take over: " + err.Error() })
 	}
 }
 
@@ -116,7 +117,7 @@ func (m *model) endLines(err error) []string {
 
 // partsOf answers the errors that were joined.
 func partsOf(err error) []error {
-	joined, is := err.(interface{ Unwrap() []error }) //nolint:errorlint // only the outermost: what is inside an error is its own
+	joined, is := err.(interface{ Unwrap() []error })
 	if !is {
 		return []error{err}
 	}

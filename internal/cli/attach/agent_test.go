@@ -140,6 +140,15 @@ func TestHowAnAgentEnds(t *testing.T) {
 			s.hides(one.shows[0])
 		})
 	}
+	t.Run("by a device whose name is learnt then", func(t *testing.T) {
+		t.Parallel()
+		s := atStart(t)
+		s.m.handle(takenMsg{})
+		effects := s.m.handle(driverEndMsg{&client.LeaseLostError{Reason: client.LossTaken, HolderDeviceID: tablet}})
+		require.Len(t, all[detailEffect](effects), 1)
+		s.m.handle(detailMsg{detail: withTablet()})
+		s.shows("tablet drives now; you watch")
+	})
 	t.Run("what is kept is said in full", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)

@@ -103,6 +103,7 @@ type model struct {
 	noticeFresh  bool
 	problem      string // several lines that stay until the person does something; fit to print
 	problemStyle style
+	retell       func() // makes problem anew
 
 	focused    bool
 	reports    bool // the terminal reports focus

@@ -33,6 +33,9 @@ func (m *model) meet(detail wire.SessionDetail) {
 	m.names = names
 	if changed {
 		m.win.refold(func() {})
+		if m.problem != "" {
+			m.retell()
+		}
 	}
 	if m.conn != online { // the stream tells of both, in order
 		m.holder = ""

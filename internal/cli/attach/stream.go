@@ -210,7 +210,7 @@ func (m *model) answered(p trace.AskResolved) {
 }
 
 func (m *model) lease(frame client.LeaseFrame) {
-	m.holder = ""
+	m.holder, m.heldBy = "", ""
 	if frame.HolderDeviceID != nil {
 		m.holder = *frame.HolderDeviceID
 		m.learn(m.holder)

@@ -226,7 +226,7 @@ func (m *model) modeText() string {
 		blocked = ", which waits for an answer"
 	}
 	switch {
-	case m.starting:
+	case m.starting && m.holder == "":
 		return "the agent starts: what you send waits for it"
 	case m.holder == "":
 		return "no agent runs: what you send waits for one"
