@@ -193,9 +193,11 @@ func (r *Runner) overQuiet(now time.Time) bool {
 
 // finish ends everything, in order: the turn, the agent, the marks, the lease.
 func (r *Runner) finish() {
-	r.handle(gotOutput{payloads: r.translator.Close(trace.ToolCancelled)}) // without a lease it goes into the journal
 	if r.executor.Context().Err() == nil {
+		r.handle(gotOutput{payloads: r.translator.Close(trace.ToolCancelled)})
 		r.handle(leaving{"the executor stopped"})
+	} else {
+		r.handle(gotOutput{payloads: r.translator.Flush()}) // into the journal; the next executor closes what is open
 	}
 	r.gate.set(false)
 	close(r.ended)

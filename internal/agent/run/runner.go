@@ -259,8 +259,15 @@ func (r *Runner) Stop(ctx context.Context) error {
 }
 
 func keptWords(left int, folder string) string {
-	return fmt.Sprintf("%d events could not be stored yet; they are kept in %s, and stored when the session is executed here again unless another "+
-		"device did so meanwhile", left, filepath.Join(folder, "journal"))
+	return fmt.Sprintf("%s could not be stored yet: kept in %s, and stored when the session is executed here again unless another "+
+		"device did so meanwhile", events(left), filepath.Join(folder, "journal"))
+}
+
+func events(count int) string {
+	if count == 1 {
+		return "1 event"
+	}
+	return fmt.Sprintf("%d events", count)
 }
 
 // setAside moves what cannot be stored any more into a file of its own, and says so.
@@ -268,7 +275,7 @@ func (r *Runner) setAside(why string) error {
 	path := filepath.Join(r.o.Folder, "unsent-"+r.o.Env.Now().UTC().Format("20060102T150405.000")+".jsonl")
 	count, err := r.journal.SetAside(path)
 	if err == nil && count > 0 {
-		r.lastly(fmt.Sprintf("%d events could not be stored any more, because %s; they are kept in %s", count, why, path))
+		r.lastly(fmt.Sprintf("%s could not be stored any more, because %s: kept in %s", events(count), why, path))
 	}
 	return err
 }
