@@ -3,9 +3,16 @@ package cli
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +22,7 @@ import (
 	client "github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/testkit/acpagent"
+	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
 // seat is a command with somebody in front of it.
@@ -97,4 +105,32 @@ func TestRunAtATerminal(t *testing.T) {
 		require.Contains(t, s.errs.String(), "the agent does not start")
 		require.Contains(t, s.errs.String(), "/no/such/agent")
 	})
+}
+
+func TestLeavingWithoutAServer(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	target, err := url.Parse(strings.TrimPrefix(m.environ[slices.IndexFunc(m.environ, func(pair string) bool { return strings.HasPrefix(pair, "CAIRN_URL=") })], "CAIRN_URL="))
+	require.NoError(t, err)
+	var cut atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	way := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cut.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(way.Close)
+	m.environ = append(m.environ, "CAIRN_URL="+way.URL)
+	s := m.sit(append([]string{"run", "--session", "build", "--root", t.TempDir(), "--"}, acpagent.Command(t)...)...)
+	m.shows(s.out, "this device drives now")
+	text := "say at work\nhang"
+	_, err = m.phone.SendControl(t.Context(), "build", wire.IncomingControl{ID: env.Real().NewID(), Kind: wire.ControlSend, Text: &text})
+	require.NoError(t, err)
+	m.shows(s.out, "at work")
+	cut.Store(true)
+	require.Equal(t, exitFailed, s.leaves())
+	require.Contains(t, s.out.String(), "stopping the agent and storing what it said")
+	require.Contains(t, s.errs.String(), "could not be stored yet")
+	require.Contains(t, s.errs.String(), "journal")
 }

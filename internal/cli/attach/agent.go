@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -104,6 +105,7 @@ func (m *model) endLines(err error) []string {
 			lines = append(lines, m.name(lost.HolderDeviceID)+" drives now; you watch")
 		case isLost && lost.Reason == client.LossUnreachable:
 			lines = append(lines, "the server could not be reached for so long that the lease ended")
+		case errors.Is(part, context.Canceled) && len(partsOf(err)) > 1: // it took too long to end, which is no news beside the others
 		case isLost:
 			lines = append(lines, "the lease ended, and nobody drives")
 		case len(lines) == 0:
@@ -137,9 +139,11 @@ type endError struct {
 // Error answers the words.
 func (e *endError) Error() string { return e.text }
 
-// Is matches what the error matches. It is not unwrapped: these words are for people already, also where the cause is a refusal
-// that has words of its own.
-func (e *endError) Is(target error) bool { return errors.Is(e.err, target) }
+// Is matches what the error matches, but for a context that ended, which would be taken for all there is to say. It is not
+// unwrapped: these words are for people already, also where the cause is a refusal that has words of its own.
+func (e *endError) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.err, target)
+}
 
 // farewell answers what outlives the screen: how the agent ended, when that is more than that somebody else drives, and
 // why the agent that this screen was opened for never ran.

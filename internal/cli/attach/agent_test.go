@@ -118,6 +118,7 @@ func TestHowAnAgentEnds(t *testing.T) {
 		{"taken with something to say", errors.Join(taken, kept), []string{"work station drives now; you watch", "are kept in", "000.jsonl"}, path},
 		{"unreachable", away, []string{"the server could not be reached for so long that the lease ended"}, "could not be reached"},
 		{"nobody drives", &client.LeaseLostError{Reason: client.LossExpired}, []string{"the lease ended, and nobody drives"}, "nobody drives"},
+		{"it was ended before it could store", errors.Join(context.Canceled, kept), []string{"the agent ended: 3 events could not"}, path},
 		{"it died", errors.New("exit status 3"), []string{"the agent ended: exit status 3"}, "exit status 3"},
 	} {
 		t.Run(one.name, func(t *testing.T) {
@@ -136,6 +137,7 @@ func TestHowAnAgentEnds(t *testing.T) {
 			require.ErrorIs(t, left, one.err)
 			require.ErrorContains(t, left, one.after)
 			require.Nil(t, client.AsAPIError(left), "no refusal speaks in its place")
+			require.NotErrorIs(t, left, context.Canceled)
 			s.press("esc")
 			s.hides(one.shows[0])
 		})
