@@ -216,7 +216,23 @@ func (r *Runner) finish() {
 	<-r.marked
 	r.endLife()
 	r.workers.Wait()
-	r.err = errors.Join(r.full, stopped, ended, r.settle(), r.close())
+	settled := r.settle()
+	r.err = errors.Join(r.full, r.unsaid(stopped), ended, settled, r.close())
+}
+
+// unsaid leaves out of a joined error what the last words say better.
+func (r *Runner) unsaid(err error) error {
+	joined, is := err.(interface{ Unwrap() []error })
+	if !is || r.lastWords == "" {
+		return err
+	}
+	var rest []error
+	for _, part := range joined.Unwrap() {
+		if !errors.Is(part, sessions.ErrUnsent) || len(joined.Unwrap()) == 1 {
+			rest = append(rest, r.unsaid(part))
+		}
+	}
+	return errors.Join(rest...)
 }
 
 // endLast ends the agent: in peace, but at once when the lease is lost, because another one may be at work (SS-CON-3).

@@ -271,6 +271,9 @@ func (p *Player) cancel(reason string) []wire.IncomingEvent {
 		events = p.emit(superseded(p.pause.ID))
 		p.pause = nil
 	}
+	if p.paused {
+		events = append(events, p.emit(trace.RunState{State: trace.StateRunning})...)
+	}
 	return append(events, p.emit(trace.TurnEnd{Status: trace.TurnCancelled, Reason: reason})...)
 }
 
