@@ -189,7 +189,7 @@ func TestManyBodiesAtOnce(t *testing.T) {
 	t.Run("SS-HTTP-5 bodies that come together are bounded together", func(t *testing.T) {
 		t.Parallel()
 		s := newTheatre(t, testkit.New(t, testkit.SQLite))
-		const uploads, size = 40, 11 << 20
+		const uploads, size = 28, 11 << 20 // a little over the bound
 		refused := make(chan int, uploads)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -53,7 +53,7 @@ func (s *Server) Stop(t *testing.T) {
 	if s.stopped.Swap(true) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	require.NoError(t, s.Server.Stop(ctx))
 }
