@@ -59,7 +59,7 @@ func TestKillTheServer(t *testing.T) {
 			url := testkit.NewURL(t, engine)
 			people := commandLine(t, url)
 			node := crash.Start(t, url)
-			const lasting = 5 * time.Second
+			const lasting = 15 * time.Second // a loaded machine restarts a server slowly
 			o := workload(account(t, people, "owner"), account(t, people, "editor"), account(t, people, "viewer"),
 				lasting, func(int) string { return node.URL() })
 			h := history.Record(t, o, func() {
@@ -85,7 +85,7 @@ func TestKillPostgres(t *testing.T) {
 		require.NoError(t, storage.Migrate(t.Context(), url))
 		db := &testkit.Database{Engine: testkit.Postgres, URL: url}
 		nodes := []*servertest.Server{servertest.Start(t, db, nil), servertest.Start(t, db, nil)}
-		const lasting = 8 * time.Second
+		const lasting = 15 * time.Second
 		o := workload(nodes[0].Account(t, "owner"), nodes[0].Account(t, "editor"), nodes[0].Account(t, "viewer"),
 			lasting, func(worker int) string { return nodes[worker%2].URL })
 		h := history.Record(t, o, func() {
