@@ -27,7 +27,7 @@ func (e *Executor) send() {
 // with an event that is refused, until that stands alone.
 func (e *Executor) store(plain []wire.IncomingEvent) int {
 	var wait backoff
-	batch := e.seal(plain)
+	batch, replaced := e.seal(plain), false
 	for len(batch) > 0 {
 		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch, Silent: e.options.Silent})
 		switch {
@@ -35,8 +35,8 @@ func (e *Executor) store(plain []wire.IncomingEvent) int {
 			return len(batch)
 		case refusesEvents(err) && len(batch) > 1:
 			batch = batch[:len(batch)/2]
-		case refusesEvents(err) && e.options.Refused != nil:
-			return e.storeInstead(plain[0], err)
+		case refusesEvents(err) && e.options.Refused != nil && !replaced:
+			batch, replaced = e.instead(plain[0], err), true
 		case e.refused("append events", err), !sleep(e.run, wait.next(retryAfter(err))):
 			return 0
 		}
@@ -50,30 +50,19 @@ func refusesEvents(err error) bool {
 	return refused != nil && (refused.Status == http.StatusRequestEntityTooLarge || refused.Code == code.BadRequest)
 }
 
-// storeInstead stores what Refused answers in place of an event.
-func (e *Executor) storeInstead(event wire.IncomingEvent, refusal error) int {
+// instead answers what Refused puts in an event's place, and nothing when that ends the run.
+func (e *Executor) instead(event wire.IncomingEvent, refusal error) []wire.IncomingEvent {
 	instead, ok := e.options.Refused(event, refusal)
 	if !ok {
 		e.refused("append events", refusal)
-		return 0
+		return nil
 	}
 	instead, err := e.prepare(instead)
 	if err != nil {
 		e.end(fmt.Errorf("append events: %w", err))
-		return 0
+		return nil
 	}
-	var wait backoff
-	batch := e.seal([]wire.IncomingEvent{instead})
-	for len(batch) > 0 {
-		_, err := e.client.AppendEvents(e.run, e.session, Append{Events: batch, Silent: e.options.Silent})
-		if err == nil {
-			return 1
-		}
-		if e.refused("append events", err) || !sleep(e.run, wait.next(retryAfter(err))) {
-			return 0
-		}
-	}
-	return 0
+	return e.seal([]wire.IncomingEvent{instead})
 }
 
 // seal answers a copy of the batch, sealed for those who are to read it now; as it is when nothing is sealed, and none when the

@@ -13,10 +13,7 @@ import (
 
 	"github.com/cairnsync/cairn/client/sessions/trace"
 	"github.com/cairnsync/cairn/internal/agent/acp"
-	wire "github.com/cairnsync/cairn/wire/sessions"
 )
-
-type wireEvent = wire.IncomingEvent
 
 // cancelEvery is how often an agent is asked to end its prompt.
 const cancelEvery = time.Second

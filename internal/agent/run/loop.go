@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairnsync/cairn/client/sessions"
 	"github.com/cairnsync/cairn/client/sessions/trace"
+	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
 // Times of the loop.
@@ -119,10 +120,10 @@ func (r *Runner) emit(turn string, payload trace.Payload) {
 
 // noRoom stops the runner when nothing can be written down any more. What closes the session is stored all the same if the server
 // can be reached.
-func (r *Runner) noRoom(turn string, event wireEvent, err error) {
+func (r *Runner) noRoom(turn string, event wire.IncomingEvent, err error) {
 	r.full = fmt.Errorf("the agent was stopped: %w", err)
 	r.askStop()
-	for _, last := range []wireEvent{event, trace.Must(turn, trace.Failure{Message: r.full.Error(), Code: "journal_full"})} {
+	for _, last := range []wire.IncomingEvent{event, trace.Must(turn, trace.Failure{Message: r.full.Error(), Code: "journal_full"})} {
 		if err := r.executor.EmitLast(last); err != nil {
 			r.o.Log.Error("emit event", "kind", last.Kind, "error", err)
 		}
@@ -130,7 +131,7 @@ func (r *Runner) noRoom(turn string, event wireEvent, err error) {
 }
 
 // missing says that an event is not there.
-func missing(turn, kind string, err error) wireEvent {
+func missing(turn, kind string, err error) wire.IncomingEvent {
 	return trace.Must(turn, trace.Failure{Message: "an event of kind " + kind + " is missing here: " + err.Error(), Code: "event_refused"})
 }
 
