@@ -164,14 +164,6 @@ func (t *Translator) give(call *tool, status trace.ToolStatus, why string) []tra
 	return append(said, trace.ToolResult{ToolCallID: call.as, Status: status, Content: content, Truncated: cut})
 }
 
-// ToolTitle is the title of an open call, "" when it is not known.
-func (t *Translator) ToolTitle(id string) string {
-	if call := t.tools[id]; call != nil {
-		return call.title
-	}
-	return ""
-}
-
 // Deny ends an open call that people refused: many agents say nothing more of it.
 func (t *Translator) Deny(id string) []trace.Payload {
 	call := t.tools[id]

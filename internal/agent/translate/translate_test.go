@@ -401,8 +401,6 @@ func TestAsk(t *testing.T) {
 			`assistant {"text":"May I?","final":true}`, `tool_start {"tool_call_id":"7","name":"execute","title":"Run","tool_kind":"execute"}`,
 			`tool_call {"tool_call_id":"7","name":"execute","args":{"command":"ls"}}`,
 		}, lines(t, translator.Asking(asking)))
-		require.Equal(t, "Run", translator.ToolTitle("7"))
-		require.Empty(t, translator.ToolTitle("8"))
 		require.Empty(t, lines(t, translator.Asking(asking)))
 	})
 }
