@@ -21,7 +21,14 @@ const (
 type outcome struct {
 	errors  []error // one per function
 	effects []func()
+	last    []lastItem
 	wrote   bool
+}
+
+// lastItem is something that a function handed to a last step.
+type lastItem struct {
+	step *LastStep
+	item any
 }
 
 // attempt runs the batch in one transaction. On success everybody was answered; after an error
@@ -39,6 +46,9 @@ func (l *lane) attempt(batch []*write) error {
 		return l.abandon(ctx, fmt.Errorf("begin transaction: %w", err))
 	}
 	result, err := l.runFunctions(ctx, batch, now)
+	if err == nil {
+		err = l.runLast(ctx, &result, now)
+	}
 	if err != nil {
 		return l.abandon(ctx, err)
 	}
@@ -58,7 +68,7 @@ func (l *lane) attempt(batch []*write) error {
 func (l *lane) runFunctions(ctx context.Context, batch []*write, now time.Time) (outcome, error) {
 	result := outcome{errors: make([]error, len(batch))}
 	for i, w := range batch {
-		tx := &transaction{ctx: ctx, session: l.link, text: l.engine.text, clock: func() time.Time { return now }}
+		tx := l.transaction(ctx, now)
 		err := tx.call(w.fn)
 		if err != nil && (tx.wrote || tx.failed != nil) {
 			return outcome{}, err
@@ -67,9 +77,36 @@ func (l *lane) runFunctions(ctx context.Context, batch []*write, now time.Time) 
 		result.wrote = result.wrote || tx.wrote
 		if err == nil {
 			result.effects = append(result.effects, tx.effects...)
+			result.last = append(result.last, tx.last...)
 		}
 	}
 	return result, nil
+}
+
+func (l *lane) transaction(ctx context.Context, now time.Time) *transaction {
+	return &transaction{ctx: ctx, session: l.link, text: l.engine.text, clock: func() time.Time { return now }}
+}
+
+// runLast runs each last step that was handed something, in the order of the ranks.
+func (l *lane) runLast(ctx context.Context, result *outcome, now time.Time) error {
+	items := make(map[*LastStep][]any)
+	var steps []*LastStep
+	for _, last := range result.last {
+		if items[last.step] == nil {
+			steps = append(steps, last.step)
+		}
+		items[last.step] = append(items[last.step], last.item)
+	}
+	slices.SortStableFunc(steps, func(a, b *LastStep) int { return cmp.Compare(a.Rank, b.Rank) })
+	for _, step := range steps {
+		tx := l.transaction(ctx, now)
+		if err := tx.call(func(tx Tx) error { return step.Run(tx, items[step]) }); err != nil {
+			return err
+		}
+		result.wrote = result.wrote || tx.wrote
+		result.effects = append(result.effects, tx.effects...)
+	}
+	return nil
 }
 
 // finish commits, or ends a transaction in which nobody wrote.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
@@ -42,6 +43,8 @@ type lane struct {
 	down bool
 	// current is the batch being served, for the answer when its goroutine is ended by a function.
 	current []*write
+	// held was taken from the queue and waits for its turn: it must not share a batch.
+	held *write
 }
 
 func newLane(engine engine, options Options) *lane {
@@ -86,7 +89,7 @@ func (l *lane) run() {
 		l.answer(l.current, errGoexit)
 		go l.run()
 	}()
-	for first := range l.queue {
+	for first := l.wait(); first != nil; first = l.wait() {
 		l.current = l.collect(first)
 		l.serve(l.current)
 		l.current = nil
@@ -100,6 +103,20 @@ func (l *lane) run() {
 
 var errGoexit = errors.New("a function of the batch ended its goroutine")
 
+// wait answers the next write, nil when the lane was stopped and nothing waits any more.
+func (l *lane) wait() *write {
+	if held := l.held; held != nil {
+		l.held = nil
+		return held
+	}
+	return <-l.queue
+}
+
+// alone reports whether a write must have a transaction of its own.
+func (w *write) alone() bool {
+	return slices.ContainsFunc(w.keys, func(key Key) bool { return key.Lock.Alone })
+}
+
 // collect takes what waits now, without waiting for more. Writes whose callers have left before
 // their turn are dropped: nothing of them has run.
 func (l *lane) collect(first *write) []*write {
@@ -109,8 +126,12 @@ func (l *lane) collect(first *write) []*write {
 			next.answer <- fmt.Errorf("wait for a lane: %w", err)
 			continue
 		}
+		if next.alone() && len(batch) > 0 {
+			l.held = next
+			break
+		}
 		batch = append(batch, next)
-		if len(batch) == MaxBatch {
+		if len(batch) == MaxBatch || next.alone() {
 			break
 		}
 	}

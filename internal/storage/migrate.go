@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/cairnsync/cairn/internal/env"
 )
 
 //go:embed migrations/*.sql
@@ -139,11 +141,23 @@ func runMigrations(ctx context.Context, db *sql.DB, dialect goose.Dialect, optio
 			break
 		}
 		if pending, err := provider.HasPending(ctx); err == nil && !pending {
-			return nil
+			failure = nil
+			break
 		}
 	}
 	if failure != nil {
 		return fmt.Errorf("migrate database: %w", failure)
+	}
+	return nameInstance(ctx, db)
+}
+
+// nameInstance gives a new database its identity: the id it keeps, and its first sync epoch (ES-7.5).
+func nameInstance(ctx context.Context, db *sql.DB) error {
+	e := env.Real()
+	_, err := db.ExecContext(ctx, `INSERT INTO instance (id, name, sync_epoch, created_at) VALUES ($1, 'cairn', $2, $3) ON CONFLICT DO NOTHING`,
+		e.NewID(), e.NewID(), e.Now().UnixMicro())
+	if err != nil {
+		return fmt.Errorf("name the instance: %w", err)
 	}
 	return nil
 }

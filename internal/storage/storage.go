@@ -60,6 +60,19 @@ type Tx interface {
 	// AfterCommit registers an effect to run once, in order, after the commit and before Write
 	// answers. It must not block and must not use the Tx.
 	AfterCommit(effect func())
+	// Finally hands items to step, which runs once for all functions of the transaction after the last of
+	// them. Items keep the order in which they came; those of a function that failed are dropped.
+	Finally(step *LastStep, items ...any) error
+}
+
+// LastStep is what a transaction does last, once for everything its functions handed to it: taking
+// numbers from a counter that serialises all writers (ES-3.2), so that the counter is locked as briefly as
+// possible. Steps run in ascending Rank, the same in every lane and node. Make one as a package variable or once per service.
+type LastStep struct {
+	Rank int
+	// Run writes what the items ask for. It must not fail but for the engine: an error fails everybody's
+	// function. What it registers with AfterCommit follows what the functions registered.
+	Run func(tx Tx, items []any) error
 }
 
 // Row is the current row of a query. Scan converts into *string, **string, *int64, **int64, *int,
@@ -102,6 +115,8 @@ type Lock struct {
 	// SELECT id FROM sessions WHERE id = ANY($1) ORDER BY id FOR UPDATE. SQLite needs no row locks and
 	// never runs it.
 	Query string
+	// Alone keeps a write with a key of this class out of every batch: it has a transaction of its own.
+	Alone bool
 }
 
 // Key names one row to lock before a write runs. A row that does not exist is no error.

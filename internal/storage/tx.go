@@ -18,6 +18,7 @@ type transaction struct {
 
 	wrote   bool
 	effects []func()
+	last    []lastItem
 	// failed is the first error of the engine; from then on every statement answers it, so that a
 	// function that ignores it cannot make half of itself durable.
 	failed error
@@ -37,6 +38,16 @@ var (
 func (tx *transaction) Now() time.Time { return tx.clock() }
 
 func (tx *transaction) AfterCommit(effect func()) { tx.effects = append(tx.effects, effect) }
+
+func (tx *transaction) Finally(step *LastStep, items ...any) error {
+	if err := tx.usable(true); err != nil {
+		return err
+	}
+	for _, item := range items {
+		tx.last = append(tx.last, lastItem{step, item})
+	}
+	return nil
+}
 
 func (tx *transaction) Exec(query string, args ...any) error {
 	stmt, bound, err := tx.prepare(query, args)

@@ -61,13 +61,25 @@ func Of(c Code) Info {
 	if info, ok := table[c]; ok {
 		return info
 	}
+	if info, ok := workspaceTable[c]; ok {
+		return info
+	}
 	return table[InternalError]
 }
 
-// All lists every code.
+// All lists every code of Shared Sessions.
 func All() []Code {
 	all := make([]Code, 0, len(table))
 	for c := range table {
+		all = append(all, c)
+	}
+	return all
+}
+
+// AllWorkspace lists every code of the Workspace surface.
+func AllWorkspace() []Code {
+	all := []Code{Forbidden, NotFound, MethodNotAllowed, PayloadTooLarge, InternalError, Unavailable}
+	for c := range workspaceTable {
 		all = append(all, c)
 	}
 	return all
