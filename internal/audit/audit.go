@@ -1,9 +1,12 @@
 // Package audit writes down who did what, in the transaction that does it (SS-AUD-1).
 //
 // Contract. A row is durable exactly when the change it tells of is. It outlives its session: the
-// owner of the session is kept in the row, so that the owner can still read it afterwards.
+// owner of the session is kept in the row, so that the owner can still read it afterwards. The rows of both
+// surfaces are one chain: each has a number without gaps, and a hash over itself and the hash before it, so
+// that a row that was changed or taken out is found (Verify).
 //
-// Order. Rows of a session are read newest first, by the transaction's timestamp and then by id.
+// Order. Numbers follow the commits. Rows of a session are read newest first, by the transaction's timestamp
+// and then by id.
 //
 // Blocking and concurrency. The package has no state; every function runs inside the caller's Tx.
 package audit
@@ -35,6 +38,9 @@ const (
 	DeviceDelete    = "device:delete"
 )
 
+// System is who did what the server does by itself.
+const System = "system"
+
 // MaxRows is how many rows one reading answers.
 const MaxRows = 1000
 
@@ -46,34 +52,26 @@ type Entry struct {
 	SessionID string
 	OwnerID   string // owner of the session, who may read the row after the session is gone
 	OrgID     string
+	// TargetKind and TargetID name what it was done to, on the Workspace surface.
+	TargetKind string
+	TargetID   string
 	// Detail is encoded as a JSON object; nil is {}. It never holds a key, a token or a payload.
 	Detail any
 }
 
-var table = storage.Table{Name: "audit", Columns: []storage.Column{
-	{Name: "id", Type: storage.Text},
-	{Name: "at", Type: storage.Bigint},
-	{Name: "user_id", Type: storage.Text},
-	{Name: "device_id", Type: storage.Text},
-	{Name: "action", Type: storage.Text},
-	{Name: "session_id", Type: storage.Text},
-	{Name: "owner_id", Type: storage.Text},
-	{Name: "org_id", Type: storage.Text},
-	{Name: "detail", Type: storage.Text},
-}}
-
-// Write adds entry to the transaction, with the transaction's time. A Detail that is no JSON object
-// is an error.
+// Write adds entry to the transaction, with the transaction's time. It is in the database once the
+// transaction is committed, not before. A Detail that is no JSON object is an error.
 func Write(tx storage.Tx, e *env.Env, entry Entry) error {
 	detail, err := object(entry.Detail)
 	if err != nil {
 		return fmt.Errorf("encode audit detail of %s: %w", entry.Action, err)
 	}
-	row := []any{
-		e.NewID(), tx.Now(), entry.UserID, optional(entry.DeviceID), entry.Action,
-		optional(entry.SessionID), optional(entry.OwnerID), optional(entry.OrgID), detail,
-	}
-	if err := tx.Insert(table, [][]any{row}); err != nil {
+	err = tx.Finally(chain, link{
+		ID: e.NewID(), At: tx.Now().UnixMicro(), UserID: entry.UserID, DeviceID: optional(entry.DeviceID), Action: entry.Action,
+		SessionID: optional(entry.SessionID), OwnerID: optional(entry.OwnerID), OrgID: optional(entry.OrgID),
+		TargetKind: optional(entry.TargetKind), TargetID: optional(entry.TargetID), Detail: detail,
+	})
+	if err != nil {
 		return fmt.Errorf("write audit row of %s: %w", entry.Action, err)
 	}
 	return nil

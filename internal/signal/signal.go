@@ -22,6 +22,12 @@ const (
 	Inbox    Topic = "i" // controls waiting for a device
 	Identity Topic = "u" // users, keys or devices
 	Push     Topic = "o" // the push outbox
+
+	// Of the Workspace surface. The id of Gateway is a device's, of Typing a thread's and a principal's with a dash
+	// between them; Events has none.
+	Events  Topic = "e" // the event log has grown
+	Gateway Topic = "g" // a device has a newer gateway session
+	Typing  Topic = "t" // somebody types
 )
 
 // Wake is one wake-up. An empty ID means anything of the topic may have changed (a reconnect, or

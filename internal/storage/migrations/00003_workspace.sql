@@ -121,11 +121,9 @@ CREATE TABLE event_consumer_cursors (
 
 -- Where threads went: a catch-up that begins before a move still goes by the current channel.
 CREATE TABLE thread_moves (
-    seq_at_least bigint NOT NULL,
-    thread_id    text NOT NULL,
-    moved_at     bigint NOT NULL
+    seq       bigint PRIMARY KEY,
+    thread_id text NOT NULL
 );
-CREATE INDEX thread_moves_seq ON thread_moves (seq_at_least);
 
 CREATE TABLE spaces (
     id                text PRIMARY KEY,
@@ -347,9 +345,7 @@ CREATE TABLE idempotency_keys (
     path         text NOT NULL,
     key          text NOT NULL,
     request_hash text NOT NULL,
-    status       bigint NOT NULL,
-    etag         text,
-    body         text,
+    body         text NOT NULL,
     created_at   bigint NOT NULL,
     PRIMARY KEY (principal_id, key, method, path)
 );
