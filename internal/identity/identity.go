@@ -2,7 +2,7 @@
 //
 // Contract. A key is stored as a hash only and never appears in an error or a log (SS-HTTP-2). What
 // Authenticate and Touch answer rests on the database; a cached answer is trusted for at most
-// keyTrust (keys) and touchInterval (devices) of the process's clock, and is dropped at once by a
+// trusted.Trust (keys) and touchInterval (devices) of the process's clock, and is dropped at once by a
 // wake-up of signal.Identity. Alive is never cached. A registration of a device is durable before
 // Touch answers.
 //
@@ -24,6 +24,8 @@ import (
 
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/identity/lru"
+	"github.com/cairnsync/cairn/internal/identity/trusted"
 	"github.com/cairnsync/cairn/internal/signal"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
@@ -41,16 +43,15 @@ type Service struct {
 	bus signal.Bus
 	env *env.Env
 
-	// generation grows with every wake-up of Identity; an answer that was read under an older one is
-	// neither stored nor trusted.
-	generation atomic.Uint64
-	flights    singleflight.Group
-	lookups    lookups
+	keys *trusted.Answers[keyHash, Principal]
 
-	mu       sync.Mutex                 // guards the caches
-	known    *cache[keyHash, keyAnswer] // keys that were good when they were last read
-	unknown  *cache[keyHash, keyAnswer] // keys that were not
-	devices  *cache[string, deviceSeen] // by device id
+	// generation grows with every wake-up of Identity; what was noted about a device under an older one is
+	// not trusted.
+	generation atomic.Uint64
+	flights    singleflight.Group // registrations of devices
+
+	mu       sync.Mutex                     // guards what follows
+	devices  *lru.Cache[string, deviceSeen] // by device id
 	unlisten func()
 }
 
@@ -58,10 +59,8 @@ type Service struct {
 func New(db storage.DB, bus signal.Bus, e *env.Env) *Service {
 	return &Service{
 		db: db, bus: bus, env: e,
-		lookups: newLookups(),
-		known:   newCache[keyHash, keyAnswer](maxKnownKeys),
-		unknown: newCache[keyHash, keyAnswer](maxUnknownKeys),
-		devices: newCache[string, deviceSeen](maxCachedDevices),
+		keys:    trusted.New[keyHash, Principal](e),
+		devices: lru.New[string, deviceSeen](maxCachedDevices),
 	}
 }
 
@@ -70,8 +69,10 @@ func (s *Service) Start(context.Context) error {
 	unlisten := s.bus.Subscribe(func(wake signal.Wake) {
 		if wake.Topic == signal.Identity || wake.Topic == "" {
 			s.generation.Add(1)
+			s.keys.Forget()
 		}
 	})
+	s.keys.Listening(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unlisten = unlisten
@@ -83,6 +84,7 @@ func (s *Service) Stop(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unlisten != nil {
+		s.keys.Listening(false)
 		s.unlisten()
 		s.unlisten = nil
 	}

@@ -77,7 +77,7 @@ func (s *Service) cachedDevice(id string) (deviceSeen, bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen, found := s.devices.get(id)
+	seen, found := s.devices.Get(id)
 	age := now.Sub(seen.written)
 	return seen, found && s.caching() && seen.generation == s.generation.Load() && age >= 0 && age < touchInterval
 }
@@ -85,13 +85,13 @@ func (s *Service) cachedDevice(id string) (deviceSeen, bool) {
 func (s *Service) rememberDevice(id string, seen deviceSeen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.devices.put(id, seen)
+	s.devices.Put(id, seen)
 }
 
 func (s *Service) forgetDevice(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.devices.drop(id)
+	s.devices.Drop(id)
 }
 
 // touch brings the row of d up to date and answers it. It writes only what differs.

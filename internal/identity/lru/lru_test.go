@@ -1,4 +1,4 @@
-package identity
+package lru
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ func TestCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 4
-		c := newCache[int, int](limit)
+		c := New[int, int](limit)
 		var model []int // keys, used last first; the value of a key is its negative
 		touch := func(key int) {
 			for i, known := range model {
@@ -25,12 +25,12 @@ func TestCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				key := rapid.IntRange(1, 8).Draw(t, "key")
-				c.put(key, -key)
+				c.Put(key, -key)
 				touch(key)
 			},
 			"get": func(t *rapid.T) {
 				key := rapid.IntRange(1, 8).Draw(t, "key")
-				value, found := c.get(key)
+				value, found := c.Get(key)
 				if found {
 					touch(key)
 				}
@@ -40,7 +40,7 @@ func TestCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
 			},
 			"drop": func(t *rapid.T) {
 				key := rapid.IntRange(1, 8).Draw(t, "key")
-				c.drop(key)
+				c.Drop(key)
 				for i, known := range model {
 					if known == key {
 						model = append(model[:i:i], model[i+1:]...)
