@@ -21,7 +21,7 @@ var layers = []layer{
 	{"wire", true, []string{"wire"}},
 	{"ground", true, []string{"internal/env", "internal/filelock", "internal/service", "internal/fault", "internal/config", "internal/signal"}},
 	{"kernel", true, []string{"internal/storage", "internal/conn"}},
-	{"principals", true, []string{"internal/identity", "internal/audit", "internal/outbound", "internal/eventlog", "internal/authz"}},
+	{"principals", true, []string{"internal/identity", "internal/audit", "internal/outbound", "internal/eventlog", "internal/authz", "internal/idempotency"}},
 	{"domains", false, []string{"internal/session", "internal/workspace", "internal/run"}},
 	{"gateway", false, []string{"internal/gateway"}},
 	{"api", false, []string{"internal/api"}},
