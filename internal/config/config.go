@@ -26,6 +26,7 @@ type Config struct {
 	Stream          Stream
 	Presence        Presence
 	Storage         Storage
+	Auth            Auth
 	ReadyFile       string
 	ShutdownTimeout time.Duration
 }
@@ -35,6 +36,9 @@ type HTTP struct {
 	MaxBodyBytes      int64    // of a request body and of a WebSocket message (SS-HTTP-5, SS-STR-5)
 	CORSOrigins       []string // exact origins, or one "*"; empty means the server's own only (SS-HTTP-8)
 	ReadHeaderTimeout time.Duration
+	// PublicURL is where clients reach the server, as they write it; empty is what each request says, for
+	// servers on loopback only (WS-ID-2).
+	PublicURL string
 }
 
 // RateLimit is the token bucket of each API key (SS-HTTP-8).
@@ -92,4 +96,22 @@ type Storage struct {
 	Lanes   int
 	Readers int
 	Migrate bool // bring the schema up to date when starting; otherwise an old schema is refused
+}
+
+// Auth is how people and programs prove who they are on the Workspace surface (WS-ID).
+type Auth struct {
+	AccessTokenTTL        time.Duration
+	RefreshTokenTTL       time.Duration
+	DPoPNonceTTL          time.Duration
+	StepUpMaxAge          time.Duration
+	RequireDeviceApproval bool // second and later devices of a person wait for approval (WS-ID-3)
+	OIDC                  OIDC
+}
+
+// OIDC is the OpenID Connect issuer that people may sign in with; an empty Issuer is off (WS-ID-4).
+type OIDC struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string
+	Provision    string // off, pending or active: what happens to people nobody knows yet
 }

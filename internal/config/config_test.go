@@ -46,6 +46,10 @@ func TestDefaults(t *testing.T) {
 		Stream:          config.Stream{QueueFrames: 1024, QueueBytes: 4 << 20, Ping: 15 * time.Second, Pong: 30 * time.Second, MaxAge: 30 * time.Minute},
 		Presence:        config.Presence{MaxAnnounced: 200},
 		Storage:         config.Storage{Lanes: 2, Readers: 8, Migrate: true},
+		Auth: config.Auth{
+			AccessTokenTTL: 10 * time.Minute, RefreshTokenTTL: 30 * 24 * time.Hour, DPoPNonceTTL: 5 * time.Minute, StepUpMaxAge: 15 * time.Minute,
+			OIDC: config.OIDC{Provision: "off"},
+		},
 		ShutdownTimeout: 10 * time.Second,
 	}, loaded)
 	for _, one := range values {
@@ -103,6 +107,32 @@ storage: {migrate: false}
 	require.False(t, loaded.Storage.Migrate)
 }
 
+func TestDurationsInDays(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "0d5m": 5 * time.Minute, "48h": 48 * time.Hour, "1d": 24 * time.Hour,
+	} {
+		loaded, _, err := config.Load(config.Sources{Set: []string{"auth.refresh_token_ttl=" + text}})
+		require.NoError(t, err, text)
+		require.Equal(t, want, loaded.Auth.RefreshTokenTTL, text)
+	}
+	for _, text := range []string{"d", "-1d", "1.5d", "1d-1h", "1dd", "1d24h", "99999999999d", "1day", " 1d"} {
+		_, _, err := config.Load(config.Sources{Set: []string{"auth.refresh_token_ttl=" + text}})
+		require.Error(t, err, text)
+	}
+}
+
+func TestTheSecretOfAnIssuerIsNotShown(t *testing.T) {
+	t.Parallel()
+	_, values, err := config.Load(config.Sources{Set: []string{
+		"auth.oidc.issuer=https://id.example.org", "auth.oidc.client_id=cairn", "auth.oidc.client_secret=hush",
+	}})
+	require.NoError(t, err)
+	require.Equal(t, "xxxxx", value(t, values, "auth.oidc.client_secret").Value)
+	_, _, err = config.Load(config.Sources{Set: []string{"auth.oidc.client_secret=hush\n"}})
+	require.NotContains(t, err.Error(), "hush")
+}
+
 func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{
@@ -128,6 +158,9 @@ func TestWrongValues(t *testing.T) {
 		"push.pause": "0s", "push.fcm.project": "a\nb", "push.fcm.credentials_file": "a\rb", "push.fcm.endpoint": "https://user@host",
 		"stream.queue_frames": "1", "stream.queue_bytes": "-1", "stream.ping": "0s", "stream.pong": "99h", "stream.max_age": "1ms",
 		"presence.max_announced": "1.5", "storage.lanes": "17", "storage.readers": "", "storage.migrate": "yes",
+		"http.public_url": "chat.example.org", "auth.access_token_ttl": "0s", "auth.refresh_token_ttl": "401d", "auth.dpop_nonce_ttl": "2h",
+		"auth.step_up_max_age": "d", "auth.require_device_approval": "1", "auth.oidc.issuer": "https://id.example.org?x",
+		"auth.oidc.client_id": "a\nb", "auth.oidc.client_secret": "a\nb", "auth.oidc.provision": "on",
 		"ready_file": "a\nb", "shutdown_timeout": "-1s",
 	}
 	for _, key := range config.Keys() {

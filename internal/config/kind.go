@@ -91,6 +91,30 @@ func endpoint(at func(*Config) *string) kind {
 	})
 }
 
+// optionalEndpoint is an endpoint that may be empty.
+func optionalEndpoint(at func(*Config) *string) kind {
+	k := endpoint(at)
+	set := k.set
+	k.allowed += ", or empty"
+	k.set = func(c *Config, text string) bool {
+		*at(c) = text
+		return text == "" || set(c, text)
+	}
+	return k
+}
+
+// secret is a text that is never shown.
+func secret(at func(*Config) *string, allowed string) kind {
+	k := text(at, allowed)
+	k.redact = func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return hidden
+	}
+	return k
+}
+
 func webScheme(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 func origins(at func(*Config) *[]string) kind {
@@ -156,7 +180,7 @@ func span(at func(*Config) *duration, low, high string) kind {
 	return kind{
 		allowed: fmt.Sprintf("a duration from %s to %s", low, high),
 		set: func(c *Config, text string) bool {
-			length, err := time.ParseDuration(text)
+			length, err := parseDuration(text)
 			*at(c) = length
 			return err == nil && within(length, least, most)
 		},
@@ -165,15 +189,44 @@ func span(at func(*Config) *duration, low, high string) kind {
 }
 
 func mustDuration(text string) time.Duration {
-	length, err := time.ParseDuration(text)
+	length, err := parseDuration(text)
 	if err != nil {
 		panic(fmt.Sprintf("bound of a duration: %v", err)) // the table is wrong; every test sees it
 	}
 	return length
 }
 
-// shortDuration writes 30m instead of 30m0s.
+const (
+	day     = 24 * time.Hour
+	maxDays = 36_500
+)
+
+// parseDuration reads what time.ParseDuration reads, with whole days in front or alone: 30d, 1d12h.
+func parseDuration(text string) (time.Duration, error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text) //nolint:wrapcheck // callers show what is allowed instead
+	}
+	count, err := strconv.ParseUint(days, 10, 32)
+	if err != nil || count > maxDays {
+		return 0, fmt.Errorf("%q is no number of days", days)
+	}
+	length := time.Duration(count) * day
+	if rest == "" {
+		return length, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || more < 0 || more >= day {
+		return 0, fmt.Errorf("%q is no part of a day", rest)
+	}
+	return length + more, nil
+}
+
+// shortDuration writes 30m instead of 30m0s, and whole days from two on as such.
 func shortDuration(length time.Duration) string {
+	if length >= 2*day && length%day == 0 {
+		return strconv.FormatInt(int64(length/day), 10) + "d"
+	}
 	text := length.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -31,6 +31,10 @@ var table = []setting{
 		"How long a client may take to send the head of a request.",
 	},
 	{
+		"http.public_url", "", optionalEndpoint(func(c *Config) *string { return &c.HTTP.PublicURL }),
+		"Where clients reach the server. What they sign names it, so it must be set unless the server listens on loopback only.",
+	},
+	{
 		"rate_limit.per_second", "0", decimal(func(c *Config) *float64 { return &c.RateLimit.PerSecond }, 1_000_000),
 		"Requests per second and API key, on average. 0 is no limit.",
 	},
@@ -112,6 +116,42 @@ var table = []setting{
 		"Bring the database's schema up to date when the server starts; otherwise an old one is refused.",
 	},
 	{
+		"auth.access_token_ttl", "10m", span(func(c *Config) *duration { return &c.Auth.AccessTokenTTL }, "1s", "24h"),
+		"How long an access token of the Workspace surface is good.",
+	},
+	{
+		"auth.refresh_token_ttl", "30d", span(func(c *Config) *duration { return &c.Auth.RefreshTokenTTL }, "1m", "400d"),
+		"How long a sign-in lasts that is not refreshed.",
+	},
+	{
+		"auth.dpop_nonce_ttl", "5m", span(func(c *Config) *duration { return &c.Auth.DPoPNonceTTL }, "1s", "1h"),
+		"How long a nonce for proofs of possession is good. Proofs are remembered that long.",
+	},
+	{
+		"auth.step_up_max_age", "15m", span(func(c *Config) *duration { return &c.Auth.StepUpMaxAge }, "1s", "30d"),
+		"How long after proving who they are people may change grants, devices and tokens.",
+	},
+	{
+		"auth.require_device_approval", "false", truth(func(c *Config) *bool { return &c.Auth.RequireDeviceApproval }),
+		"The second and later devices of a person wait until an active one, or an administrator, approves them.",
+	},
+	{
+		"auth.oidc.issuer", "", optionalEndpoint(func(c *Config) *string { return &c.Auth.OIDC.Issuer }),
+		"OpenID Connect issuer that people may sign in with. Empty is off.",
+	},
+	{
+		"auth.oidc.client_id", "", text(func(c *Config) *string { return &c.Auth.OIDC.ClientID }, "a client id, or empty"),
+		"The id under which the issuer knows this server's clients. Needed with auth.oidc.issuer.",
+	},
+	{
+		"auth.oidc.client_secret", "", secret(func(c *Config) *string { return &c.Auth.OIDC.ClientSecret }, "a client secret, or empty"),
+		"The secret of auth.oidc.client_id. Empty is a public client.",
+	},
+	{
+		"auth.oidc.provision", "off", choice(func(c *Config) *string { return &c.Auth.OIDC.Provision }, "off", "pending", "active"),
+		"What happens to people of the issuer whom nobody knows: refused, added and waiting for approval, or added.",
+	},
+	{
 		"ready_file", "", text(func(c *Config) *string { return &c.ReadyFile }, "a path, or empty"),
 		"File that gets the server's base URL once it serves.",
 	},
@@ -134,6 +174,10 @@ var rules = []rule{
 	{"push.fcm.project", func(c Config) string {
 		return unless((c.Push.FCM.Project == "") == (c.Push.FCM.CredentialsFile == ""),
 			"push.fcm.project and push.fcm.credentials_file only go together")
+	}},
+	{"auth.oidc.issuer", func(c Config) string {
+		return unless((c.Auth.OIDC.Issuer == "") == (c.Auth.OIDC.ClientID == ""),
+			"auth.oidc.issuer and auth.oidc.client_id only go together")
 	}},
 	{"stream.pong", func(c Config) string {
 		return unless(c.Stream.Pong > c.Stream.Ping, "a duration longer than stream.ping ("+shortDuration(c.Stream.Ping)+")")
