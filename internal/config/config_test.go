@@ -39,13 +39,13 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
 		Listen: "127.0.0.1:8787", Database: "sqlite:cairn.db",
-		HTTP:            config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second},
-		RateLimit:       config.RateLimit{PerSecond: 0, Burst: 100},
-		Log:             config.Log{Level: "info", Format: "text"},
-		Push:            config.Push{Pause: 10 * time.Second, FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
-		Stream:          config.Stream{QueueFrames: 1024, QueueBytes: 4 << 20, Ping: 15 * time.Second, Pong: 30 * time.Second, MaxAge: 30 * time.Minute},
-		Presence:        config.Presence{MaxAnnounced: 200},
-		Storage:         config.Storage{Lanes: 2, Readers: 8, Migrate: true},
+		HTTP:      config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second},
+		RateLimit: config.RateLimit{PerSecond: 0, Burst: 100},
+		Log:       config.Log{Level: "info", Format: "text"},
+		Push:      config.Push{Pause: 10 * time.Second, FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
+		Stream:    config.Stream{QueueFrames: 1024, QueueBytes: 4 << 20, Ping: 15 * time.Second, Pong: 30 * time.Second, MaxAge: 30 * time.Minute},
+		Presence:  config.Presence{MaxAnnounced: 200},
+		Storage:   config.Storage{Lanes: 2, Readers: 8, Migrate: true},
 		Auth: config.Auth{
 			AccessTokenTTL: 10 * time.Minute, RefreshTokenTTL: 30 * 24 * time.Hour, DPoPNonceTTL: 5 * time.Minute, StepUpMaxAge: 15 * time.Minute,
 			OIDC: config.OIDC{Provision: "off"},
