@@ -27,6 +27,18 @@ type Config struct {
 	Presence        Presence
 	Storage         Storage
 	Auth            Auth
+	Cluster         Cluster
+	Sync            Sync
+	Gateway         Gateway
+	Authz           Authz
+	Limits          Limits
+	Message         Message
+	File            File
+	Voice           Voice
+	Command         Command
+	Stats           Stats
+	Client          Client
+	Agent           Agent
 	ReadyFile       string
 	ShutdownTimeout time.Duration
 }
@@ -39,6 +51,8 @@ type HTTP struct {
 	// PublicURL is where clients reach the server, as they write it; empty is what each request says, for
 	// servers on loopback only (WS-ID-2).
 	PublicURL string
+	// AllowedOrigins are the origins of pages that may use the Workspace surface, besides its own; one "*" is all.
+	AllowedOrigins []string
 }
 
 // RateLimit is the token bucket of each API key (SS-HTTP-8).

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
 		Listen: "127.0.0.1:8787", Database: "sqlite:cairn.db",
-		HTTP:      config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second},
+		HTTP:      config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second, AllowedOrigins: []string{}},
 		RateLimit: config.RateLimit{PerSecond: 0, Burst: 100},
 		Log:       config.Log{Level: "info", Format: "text"},
 		Push:      config.Push{Pause: 10 * time.Second, FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
@@ -49,6 +50,30 @@ func TestDefaults(t *testing.T) {
 		Auth: config.Auth{
 			AccessTokenTTL: 10 * time.Minute, RefreshTokenTTL: 30 * 24 * time.Hour, DPoPNonceTTL: 5 * time.Minute, StepUpMaxAge: 15 * time.Minute,
 			OIDC: config.OIDC{Provision: "off"},
+		},
+		Sync: config.Sync{
+			EventRetention: 30 * 24 * time.Hour, EventPayloadMaxBytes: 65536, WSMaxFrameBytes: 1 << 20, IdentifyTimeout: 10 * time.Second,
+			HeartbeatInterval: 30 * time.Second, HeartbeatMissLimit: 2, ResumeWindow: 5 * time.Minute, ReauthLeadTime: time.Minute,
+			ReconnectBackoffBase: time.Second, ReconnectBackoffCap: time.Minute, CatchupPageSize: 500, CatchupMaxEvents: 50_000,
+			CursorAdvanceEvery: 1000, OutboundQueueMax: 10_000, IdempotencyKeyTTL: 24 * time.Hour, MaxFocusedThreads: 20,
+			RunPatchCoalesceInterval: 250 * time.Millisecond, TypingMinInterval: 5 * time.Second, TypingTTL: 8 * time.Second,
+		},
+		Gateway: config.Gateway{WriteTimeout: 10 * time.Second},
+		Authz:   config.Authz{ExpirySweepInterval: time.Minute, ExpiryNotice: 24 * time.Hour},
+		Limits: config.Limits{
+			Enabled: true, GatewayConnect: config.Rate{Count: 120, Per: time.Minute}, Login: config.Rate{Count: 120, Per: time.Minute},
+			Write: config.Rate{Count: 3000, Per: time.Minute}, Search: config.Rate{Count: 300, Per: time.Minute},
+		},
+		Message: config.Message{MaxChars: 20_000, MaxAttachments: 10},
+		File:    config.File{MaxBytes: 100 << 20, InvocationHoldMax: 2 * time.Minute},
+		Voice:   config.Voice{TranscriptHoldMax: 5 * time.Minute},
+		Command: config.Command{AutocompleteTimeout: 3 * time.Second, AutocompleteMaxChoices: 25},
+		Stats:   config.Stats{LiveInterval: 5 * time.Second},
+		Client:  config.Client{CacheMaxAge: 30 * 24 * time.Hour, OutboxRetryBase: 2 * time.Second, OutboxRetryCap: 5 * time.Minute},
+		Agent: config.Agent{
+			InvocationTokenTTL: time.Minute, AckTimeout: 30 * time.Second, AckPersistInterval: time.Second, MaxInflightEvents: 100,
+			RunUpdateMinInterval: 500 * time.Millisecond, PresenceTimeout: 90 * time.Second, CancelGrace: 30 * time.Second,
+			MaxTriggerDepth: 1, MaxActiveRuns: 8, StallAfter: 2 * time.Minute,
 		},
 		ShutdownTimeout: 10 * time.Second,
 	}, loaded)
@@ -161,12 +186,17 @@ func TestWrongValues(t *testing.T) {
 		"http.public_url": "chat.example.org", "auth.access_token_ttl": "0s", "auth.refresh_token_ttl": "401d", "auth.dpop_nonce_ttl": "2h",
 		"auth.step_up_max_age": "d", "auth.require_device_approval": "1", "auth.oidc.issuer": "https://id.example.org?x",
 		"auth.oidc.client_id": "a\nb", "auth.oidc.client_secret": "a\nb", "auth.oidc.provision": "on",
-		"ready_file": "a\nb", "shutdown_timeout": "-1s",
+		"ready_file": "a\nb", "shutdown_timeout": "-1s", "http.allowed_origins": "*,*", "cluster.mode": "two",
+		"limits.enabled": "on", "rl.gateway_connect": "0/1m", "rl.login": "1", "rl.write": "5/0s", "rl.search": "a/1m",
+		"file.max_bytes": "1MB",
 	}
 	for _, key := range config.Keys() {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			text, known := wrong[key]
+			if !known && slices.Contains(config.WorkspaceKeys(), key) {
+				text, known = "-1", true // a duration or a whole number, none of which may be negative
+			}
 			require.True(t, known, "the test has no wrong value for %s", key)
 			_, _, err := config.Load(config.Sources{Set: []string{key + "=" + text}})
 			var refused *config.Error
@@ -247,6 +277,11 @@ func TestValuesThatGoTogether(t *testing.T) {
 		{[]string{"tls.cert_file=a.pem", "tls.key_file=b.pem"}, ""},
 		{[]string{"push.fcm.project=p"}, "push.fcm.project"},
 		{[]string{"stream.ping=30s"}, "stream.pong"},
+		{[]string{"cluster.mode=multi"}, "cluster.mode"},
+		{[]string{"cluster.mode=multi", "database=postgres://db/cairn"}, ""},
+		{[]string{"sync.reconnect_backoff_base=2m"}, "sync.reconnect_backoff_cap"},
+		{[]string{"client.outbox_retry_base=6m"}, "client.outbox_retry_cap"},
+		{[]string{"sync.event_payload_max_bytes=1048576"}, "sync.ws_max_frame_bytes"},
 	} {
 		_, _, err := config.Load(config.Sources{Set: one.set})
 		if one.problem == "" {
@@ -256,6 +291,24 @@ func TestValuesThatGoTogether(t *testing.T) {
 		var refused *config.Error
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, one.problem, refused.Problems[0].Key)
+	}
+}
+
+func TestSeveralNodesShareADatabaseByItsKind(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		database, mode string
+		multi          bool
+	}{
+		{"sqlite:a.db", "", false},
+		{"sqlite:a.db", "single", false},
+		{"postgres://db/cairn", "", true},
+		{"postgresql://db/cairn", "multi", true},
+		{"postgres://db/cairn", "single", false},
+	} {
+		loaded, _, err := config.Load(config.Sources{Set: []string{"database=" + one.database, "cluster.mode=" + one.mode}})
+		require.NoError(t, err)
+		require.Equal(t, one.multi, loaded.Multi(), "%+v", one)
 	}
 }
 

@@ -188,6 +188,22 @@ func span(at func(*Config) *duration, low, high string) kind {
 	}
 }
 
+// rate is so many in such a time: 120/1m.
+func rate(at func(*Config) *Rate) kind {
+	const most = 1_000_000
+	return kind{
+		allowed: fmt.Sprintf("a whole number from 1 to %d, a slash and a duration from 1s to 24h, such as 120/1m", most),
+		set: func(c *Config, text string) bool {
+			many, length, _ := strings.Cut(text, "/")
+			count, wrongCount := strconv.ParseInt(many, 10, 32)
+			per, wrongPer := parseDuration(length)
+			*at(c) = Rate{Count: int(count), Per: per}
+			return wrongCount == nil && wrongPer == nil && within(count, 1, most) && within(per, time.Second, day)
+		},
+		show: func(c Config) string { return strconv.Itoa(at(&c).Count) + "/" + shortDuration(at(&c).Per) },
+	}
+}
+
 func mustDuration(text string) time.Duration {
 	length, err := parseDuration(text)
 	if err != nil {

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // setting is one row of the table: a key, its default as text, what is allowed, and what it means.
 type setting struct {
 	key      string
@@ -9,7 +11,10 @@ type setting struct {
 }
 
 // table is every named value, in the order it is shown.
-var table = []setting{
+var table = slices.Concat(commonTable, workspaceTable)
+
+// commonTable is every named value but those of the Workspace surface alone.
+var commonTable = []setting{
 	{
 		"listen", "127.0.0.1:8787", address(func(c *Config) *string { return &c.Listen }, false),
 		"Where the server listens. Port 0 picks a free one.",
@@ -167,7 +172,9 @@ type rule struct {
 	broken func(Config) string
 }
 
-var rules = []rule{
+var rules = slices.Concat(commonRules, workspaceRules)
+
+var commonRules = []rule{
 	{"tls.cert_file", func(c Config) string {
 		return unless((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file and tls.key_file only go together")
 	}},
