@@ -121,3 +121,10 @@ func EndNode(ctx context.Context, db storage.DB, nodeID string) error {
 		return tx.Exec(`DELETE FROM nodes WHERE id = $1`, nodeID)
 	})
 }
+
+// LiveNodes answers how many nodes serve the database now, by what they said of themselves.
+func LiveNodes(tx storage.Tx) (int64, error) {
+	var live int64
+	_, err := tx.Get(`SELECT COUNT(*) FROM nodes WHERE alive_until > $1`, []any{tx.Now()}, &live)
+	return live, err
+}
