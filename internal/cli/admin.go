@@ -29,9 +29,22 @@ const (
 	needsDatabase = false
 )
 
+// office is what administration beside the servers works with.
+type office struct {
+	db     storage.DB
+	bus    signal.Bus
+	people *identity.Service
+	loaded config.Config
+}
+
 // administer gives a command its flags, and runs do with the identities of the database. It works beside
 // running servers: they hear of the change, or see it within a second.
 func (a *app) administer(cmd *cobra.Command, makes bool, do func(context.Context, *identity.Service, []string) error) *cobra.Command {
+	return a.inOffice(cmd, makes, func(ctx context.Context, o *office, args []string) error { return do(ctx, o.people, args) })
+}
+
+// inOffice is administer with everything that is there.
+func (a *app) inOffice(cmd *cobra.Command, makes bool, do func(context.Context, *office, []string) error) *cobra.Command {
 	from := settingsFlags(cmd, databaseFlag)
 	cmd.Args = fits
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -46,7 +59,6 @@ func (a *app) administer(cmd *cobra.Command, makes bool, do func(context.Context
 		defer func() { err = errors.Join(err, db.Close()) }()
 		var services service.Group
 		bus := a.joinBus(&services, loaded.Database)
-		people := identity.New(db, bus, a.env)
 		if err := services.Start(cmd.Context()); err != nil {
 			return err
 		}
@@ -55,7 +67,7 @@ func (a *app) administer(cmd *cobra.Command, makes bool, do func(context.Context
 			defer cancel()
 			err = errors.Join(err, services.Stop(ctx))
 		}()
-		return do(cmd.Context(), people, args)
+		return do(cmd.Context(), &office{db: db, bus: bus, people: identity.New(db, bus, a.env), loaded: loaded}, args)
 	}
 	return cmd
 }

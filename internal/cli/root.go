@@ -28,6 +28,7 @@ var commands = []func(*app) *cobra.Command{
 	newDevice,
 	newOrg,
 	newBench,
+	newAudit,
 }
 
 func newRoot(a *app) *cobra.Command {

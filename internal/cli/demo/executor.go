@@ -7,6 +7,7 @@ import (
 	"time"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/demo/network"
 	"github.com/cairnsync/cairn/internal/cli/demo/script"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -19,7 +20,7 @@ const (
 
 // execute takes the lease, goes on where the log stands, and stops when the recording is over or the lease is lost.
 func (a *actor) execute(ctx context.Context) error {
-	c, err := a.connect(wire.PlatformAgent, newLine(a.Env))
+	c, err := a.connect(wire.PlatformAgent, network.New(a.Env))
 	if err != nil {
 		return err
 	}

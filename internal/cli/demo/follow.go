@@ -13,6 +13,7 @@ import (
 	"time"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/demo/network"
 	"github.com/cairnsync/cairn/internal/cli/demo/script"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -54,7 +55,7 @@ var errComplete = errors.New("log is complete")
 type follower struct {
 	*actor
 
-	line   *line
+	line   *network.Line
 	viewer *client.Viewer
 	editor *editor // or nil
 	digest digest
@@ -67,7 +68,7 @@ type follower struct {
 
 // follow follows the session until it has what Run orders.
 func (a *actor) follow(ctx context.Context, orders <-chan order) error {
-	f := &follower{actor: a, line: newLine(a.Env), digest: newDigest()}
+	f := &follower{actor: a, line: network.New(a.Env), digest: newDigest()}
 	c, err := a.connect(a.platform(), f.line)
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (f *follower) event(event wire.Event) error {
 	}
 	f.count(event.Seq)
 	if cue := f.run.Cue(event); cue != nil && cue.Do == script.ActCut && f.Fragile {
-		f.line.cut(f.paced(outage))
+		f.line.Cut(f.paced(outage))
 	}
 	if f.editor != nil {
 		f.editor.see(event)

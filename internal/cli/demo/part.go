@@ -13,6 +13,7 @@ import (
 	"time"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/internal/cli/demo/network"
 	"github.com/cairnsync/cairn/internal/cli/demo/script"
 	"github.com/cairnsync/cairn/internal/env"
 	wire "github.com/cairnsync/cairn/wire/sessions"
@@ -156,9 +157,9 @@ func (a *actor) say(r report) error {
 // paced is how long something takes at the speed that was asked for.
 func (p Part) paced(d time.Duration) time.Duration { return time.Duration(float64(d) / p.Speed) }
 
-func (a *actor) connect(platform wire.Platform, l *line) (*client.Client, error) {
+func (a *actor) connect(platform wire.Platform, l *network.Line) (*client.Client, error) {
 	made, err := client.New(client.Config{
-		BaseURL: a.URL, Key: a.Key, ShareToken: a.ShareToken, HTTP: l.httpClient(),
+		BaseURL: a.URL, Key: a.Key, ShareToken: a.ShareToken, HTTP: l.Client(),
 		Device: client.Device{ID: a.Device, Platform: platform, Name: a.Name},
 	})
 	if err != nil {
