@@ -16,6 +16,8 @@ type Frame struct {
 	ID int64
 	// Object is a JSON object without the members `v` and `t`, kept byte for byte; empty means {}.
 	Object []byte
+	// Text, where it is set, is the whole message as it is sent, in place of all of the above. It is for WebSockets.
+	Text []byte
 }
 
 // Block is frames that travel together, encoded at most once for each transport. It is immutable.
@@ -28,7 +30,9 @@ type Block struct {
 // Object that does not begin as a JSON object is a programming error and panics.
 func NewBlock(frames ...Frame) *Block {
 	for _, frame := range frames {
-		members(frame.Object)
+		if frame.Text == nil {
+			members(frame.Object)
+		}
 	}
 	return &Block{shared: &encodings{frames: frames}, to: len(frames)}
 }
@@ -84,7 +88,7 @@ func (e *encodings) in(f format) *encoding {
 	made.once.Do(func() {
 		size := 0
 		for i := range e.frames {
-			size += len(e.frames[i].Object) + len(e.frames[i].Name) + 64
+			size += len(e.frames[i].Object) + len(e.frames[i].Name) + len(e.frames[i].Text) + 64
 		}
 		made.bytes = make([]byte, 0, size)
 		made.ends = make([]int, len(e.frames))
@@ -108,6 +112,9 @@ func (frame *Frame) append(to []byte, f format) []byte {
 }
 
 func (frame *Frame) appendWebSocket(to []byte) []byte {
+	if frame.Text != nil {
+		return append(appendFrameHeader(to, ws.OpText, len(frame.Text)), frame.Text...)
+	}
 	rest := members(frame.Object)
 	const before, between = `{"v":1,"t":"`, `"`
 	to = appendFrameHeader(to, ws.OpText, len(before)+len(frame.Name)+len(between)+len(rest.comma)+len(rest.bytes))
@@ -120,6 +127,9 @@ func (frame *Frame) appendWebSocket(to []byte) []byte {
 
 // appendEvent writes the frame as an event of the HTML standard's event stream format.
 func (frame *Frame) appendEvent(to []byte) []byte {
+	if frame.Text != nil {
+		return append(appendLines(append(to, "data: "...), frame.Text), "\n\n"...)
+	}
 	rest := members(frame.Object)
 	to = append(to, "event: "...)
 	to = append(to, frame.Name...)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/env"
-	"github.com/cairnsync/cairn/wire/code"
 )
 
 // errBusy is why a keeper opens no stream: it stops, or has MaxStreams.
@@ -71,14 +70,14 @@ func (k *Keeper) Start(context.Context) error {
 	return nil
 }
 
-// Stop takes no more streams, ends each cleanly (WebSocket 1001, SSE the end of its body; SS-STR-8)
+// Stop takes no more streams, ends each cleanly (WebSocket Codes.Stop, SSE the end of its body; SS-STR-8)
 // and waits for all their goroutines, handlers included. When ctx ends first the connections are cut.
 func (k *Keeper) Stop(ctx context.Context) error {
 	k.mu.Lock()
 	k.stopping = true
 	k.mu.Unlock()
 	for _, s := range k.snapshot(nil) {
-		s.Close(code.CloseGoingAway, "The server stops.")
+		s.Close(k.limits.Codes.Stop, "The server stops.")
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -91,7 +90,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		open := k.snapshot(nil)
 		for _, s := range open {
-			s.end(code.CloseGoingAway)
+			s.end(k.limits.Codes.Stop)
 		}
 		failure = fmt.Errorf("end %d streams: %w", len(open), ctx.Err())
 	}

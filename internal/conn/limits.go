@@ -28,6 +28,47 @@ type Limits struct {
 	WriteTimeout time.Duration // a socket that takes nothing for this long ends the stream; default 30 s
 	CloseWithin  time.Duration // longest time from the decision to close until the connection ends; default 5 s
 	MaxAge       time.Duration // longest life of a stream; default 30 min (SS-STR-4)
+	Codes        Codes         // what WebSockets are closed with
+	// TellStuck sends a stream whose socket takes nothing for WriteTimeout the close frame behind what is on its
+	// way, in place of cutting the connection at once: a client that reads again within CloseWithin learns why.
+	TellStuck bool
+}
+
+// Codes are the close codes of a surface for what the kernel closes by itself. A zero field means its default.
+type Codes struct {
+	Slow        code.Close // the queue was full, or the socket took nothing; default 1013
+	Binary      code.Close // a binary message; default 1003
+	InvalidUTF8 code.Close // default 1007
+	TooBig      code.Close // default 1009
+	Stop        code.Close // Keeper.Stop; default 1001
+	Failed      code.Close // a handler panicked; default 1011
+}
+
+func (c Codes) withDefaults() Codes {
+	return Codes{
+		Slow:        cmp.Or(c.Slow, code.CloseTooSlow),
+		Binary:      cmp.Or(c.Binary, code.CloseUnsupported),
+		InvalidUTF8: cmp.Or(c.InvalidUTF8, code.CloseInvalidUTF8),
+		TooBig:      cmp.Or(c.TooBig, code.CloseTooBig),
+		Stop:        cmp.Or(c.Stop, code.CloseGoingAway),
+		Failed:      cmp.Or(c.Failed, code.CloseInternal),
+	}
+}
+
+// as answers the surface's code for one that reading a message found.
+func (c Codes) as(found code.Close) code.Close {
+	switch found {
+	case code.CloseUnsupported:
+		return c.Binary
+	case code.CloseInvalidUTF8:
+		return c.InvalidUTF8
+	case code.CloseTooBig:
+		return c.TooBig
+	case code.CloseTooSlow:
+		return c.Slow
+	default:
+		return found
+	}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -42,6 +83,8 @@ func (l Limits) withDefaults() Limits {
 		WriteTimeout: cmp.Or(l.WriteTimeout, 30*time.Second),
 		CloseWithin:  cmp.Or(l.CloseWithin, 5*time.Second),
 		MaxAge:       cmp.Or(l.MaxAge, 30*time.Minute),
+		Codes:        l.Codes.withDefaults(),
+		TellStuck:    l.TellStuck,
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Stream) refuse(failure *protocolError) {
 	s.broken = true
 	if s.phase == phaseOpen {
 		s.queue.drop()
-		s.shut(failure.code, failure.reason)
+		s.shut(s.keeper.limits.Codes.as(failure.code), failure.reason)
 	}
 	s.unlock()
 }
@@ -100,7 +100,7 @@ func (s *Stream) deliver(text []byte) {
 	defer func() {
 		if value := recover(); value != nil {
 			s.keeper.observe.panicked(value, debug.Stack())
-			s.Close(code.CloseInternal, "The server failed.")
+			s.Close(s.keeper.limits.Codes.Failed, "The server failed.")
 		}
 	}()
 	on(text)

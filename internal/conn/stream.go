@@ -148,11 +148,50 @@ func (s *Stream) send(key string, b *Block) {
 	if !s.queue.admits(b.Len(), len(data), s.keeper.limits) {
 		s.keeper.observe.cut(s.kind)
 		s.queue.drop()
-		s.shut(code.CloseTooSlow, "The connection fell behind.")
+		s.shut(s.keeper.limits.Codes.Slow, "The connection fell behind.")
 	} else {
 		s.put(entry{data: data, frames: b.Len(), key: key})
 	}
 	s.unlock()
+}
+
+// SendMany is Send for several blocks at once. They are written together, in one system call where they fit.
+func (s *Stream) SendMany(blocks []*Block) {
+	if len(blocks) == 1 {
+		s.Send(blocks[0])
+		return
+	}
+	s.mu.Lock()
+	for _, b := range blocks {
+		data := b.bytes(s.format)
+		if s.phase != phaseOpen || b.Len() == 0 {
+			continue
+		}
+		if !s.queue.admits(b.Len(), len(data), s.keeper.limits) {
+			s.keeper.observe.cut(s.kind)
+			s.queue.drop()
+			s.shut(s.keeper.limits.Codes.Slow, "The connection fell behind.")
+			break
+		}
+		s.queue.push(entry{data: data, frames: b.Len()}, 0)
+	}
+	if !s.queue.empty() && !s.writing {
+		s.writeWaiting()
+	}
+	s.unlock()
+}
+
+// Offer is Send for what may be lost: a queue at its bound drops b in place of cutting the stream. It reports
+// whether b was taken.
+func (s *Stream) Offer(b *Block) bool {
+	data := b.bytes(s.format)
+	s.mu.Lock()
+	defer s.unlock()
+	if s.phase != phaseOpen || !s.queue.admits(b.Len(), len(data), s.keeper.limits) {
+		return false
+	}
+	s.put(entry{data: data, frames: b.Len()})
+	return true
 }
 
 // Room waits until the queue is at most half full, so that a replay goes at the client's pace. A

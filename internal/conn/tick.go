@@ -62,11 +62,22 @@ func (s *Stream) tick(now time.Time) {
 		s.shut(code.CloseGoingAway, "The stream has reached its age.")
 	case dueCut:
 		s.keeper.observe.cut(s.kind)
-		s.abandon(code.CloseTooSlow)
+		s.stuck()
 	case dueLost, dueClose:
 		s.abandon(s.lost())
 	case dueNothing:
 	}
+}
+
+// stuck ends a stream whose socket takes nothing. The mutex is held.
+func (s *Stream) stuck() {
+	slow := s.keeper.limits.Codes.Slow
+	if !s.keeper.limits.TellStuck {
+		s.abandon(slow)
+		return
+	}
+	s.queue.drop()
+	s.shut(slow, "The connection took nothing for too long.")
 }
 
 // ping breaks a silence (SS-STR-4). The mutex is held and nothing waits.

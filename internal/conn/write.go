@@ -53,6 +53,30 @@ func (s *Stream) put(e entry) {
 	s.wantFlush()
 }
 
+// writeWaiting writes what waits in one attempt, and leaves the rest to a flush goroutine. The mutex is held and
+// nobody writes.
+func (s *Stream) writeWaiting() {
+	if s.raw != nil {
+		joint := joints.Get().(*[]byte)
+		defer joints.Put(joint)
+		for data := s.queue.next(*joint); data != nil; data = s.queue.next(*joint) {
+			n, err := s.tryWrite(data)
+			if err != nil {
+				s.queue.advance(0)
+				s.abandon(s.lost())
+				return
+			}
+			s.wrote(n)
+			if n < len(data) {
+				break
+			}
+		}
+	}
+	if !s.queue.empty() {
+		s.wantFlush()
+	}
+}
+
 func (s *Stream) wantFlush() {
 	if !s.writing {
 		s.writing = true
