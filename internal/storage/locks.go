@@ -37,6 +37,8 @@ var (
 	LockMessages = &Lock{Rank: 55, Query: "SELECT id FROM messages WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"}
 	// LockFiles is an uploaded file.
 	LockFiles = &Lock{Rank: 60, Query: "SELECT id FROM files WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"}
+	// LockBlobs is the content of files, by its SHA-256.
+	LockBlobs = &Lock{Rank: 62, Query: "SELECT sha256 FROM file_blobs WHERE sha256 = ANY($1) ORDER BY sha256 FOR NO KEY UPDATE"}
 )
 
 // The ranks of the last steps: the audit chain before the log, in every lane and node.

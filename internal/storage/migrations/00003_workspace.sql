@@ -204,6 +204,9 @@ CREATE UNIQUE INDEX messages_thread ON messages (thread_id, thread_seq);
 -- Permanently unique (ES-5.1).
 CREATE UNIQUE INDEX messages_client_id ON messages (author_id, client_msg_id) WHERE client_msg_id IS NOT NULL;
 CREATE UNIQUE INDEX messages_source ON messages (import_id, source_id) WHERE import_id IS NOT NULL;
+-- What is not unread among the messages above a read state: one's own, and the deleted ones.
+CREATE INDEX messages_author ON messages (author_id, thread_id, thread_seq) WHERE origin <> 'import';
+CREATE INDEX messages_deleted ON messages (thread_id, thread_seq) WHERE deleted_at IS NOT NULL;
 
 -- The wordings a message had before its current one.
 CREATE TABLE message_revisions (
@@ -310,13 +313,27 @@ CREATE TABLE files (
     mime_type         text NOT NULL,
     sha256            text,
     thumbnails        text,
+    -- Not to be scanned before: it is being scanned, or the scanner was away.
+    scan_after        bigint NOT NULL DEFAULT 0,
+    scan_attempts     bigint NOT NULL DEFAULT 0,
     created_at        bigint NOT NULL,
     deleted_at        bigint,
     version           bigint NOT NULL DEFAULT 1
 );
-CREATE INDEX files_scan ON files (created_at) WHERE scan_status = 'pending' AND upload_state = 'complete';
-CREATE INDEX files_unfinished ON files (created_at) WHERE upload_state = 'pending';
+CREATE INDEX files_scan ON files (scan_after) WHERE scan_status = 'pending' AND upload_state = 'complete' AND deleted_at IS NULL;
+CREATE INDEX files_age ON files (created_at) WHERE deleted_at IS NULL;
 CREATE INDEX files_sha ON files (sha256) WHERE sha256 IS NOT NULL AND deleted_at IS NULL;
+-- Contents, once each. The name is in the folder of files and never used again, so that bytes can be removed
+-- after the row without asking who writes the same content meanwhile.
+CREATE TABLE file_blobs (
+    sha256     text PRIMARY KEY,
+    name       text NOT NULL UNIQUE,
+    size_bytes bigint NOT NULL,
+    -- Nothing uses it any more, as far as somebody saw.
+    unused_at  bigint,
+    created_at bigint NOT NULL
+);
+CREATE INDEX file_blobs_unused ON file_blobs (unused_at) WHERE unused_at IS NOT NULL;
 -- Which messages hold a file: who may read one of them may read the file.
 CREATE TABLE message_files (
     file_id    text NOT NULL,
@@ -336,6 +353,14 @@ CREATE TABLE imports (
     created_at bigint NOT NULL,
     version    bigint NOT NULL DEFAULT 1,
     UNIQUE (source, space_id)
+);
+
+-- Who the authors of a source are here: people found by their e-mail, or principals made for them.
+CREATE TABLE import_authors (
+    source       text NOT NULL,
+    source_id    text NOT NULL,
+    principal_id text NOT NULL REFERENCES principals (id),
+    PRIMARY KEY (source, source_id)
 );
 
 -- Writes that were answered (ES-5.2). The answer holds no secret and no content that can be deleted.
