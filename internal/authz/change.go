@@ -1,13 +1,16 @@
 package authz
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -30,98 +33,214 @@ type Plan struct {
 	// Actor is who changes; the zero value is the server itself.
 	Actor       wire.Actor
 	Correlation string
-	// Affected answers the principals whose permissions may differ afterwards. It runs after the permission
-	// version was locked, so that what it reads stays true, and before Change. It may refuse: nothing is
-	// written yet.
+	// Affected answers the principals whose permissions may differ afterwards; more than those do no harm. It
+	// runs after the permission version was locked, so that what it reads stays true, and before Change. It
+	// may refuse: nothing is written yet. ErrUnchanged ends the change without a trace.
 	Affected func(tx storage.Tx) ([]string, error)
 	// Change makes the change; further events and audit rows are its own. It may refuse before it writes.
 	Change func(tx storage.Tx) error
 }
 
+// ErrUnchanged is what Plan.Affected answers when there is nothing to change after all, as for a repeated request.
+var ErrUnchanged = errors.New("nothing to change")
+
 // Change carries out a permission change (WS-AZ-6): alone in its transaction, under the permission version,
 // which grows by one; with one access.changed for each affected principal whose visible targets or levels
 // differ. A change that would leave the instance without an owner is last_owner (WS-AZ-3). keys are further
-// rows to lock.
+// rows to lock; they are locked before Affected when they come before the principals, else after it.
 func (s *Service) Change(ctx context.Context, plan Plan, keys ...storage.Key) error {
-	keys = append(keys, storage.ChangePermissions)
-	return s.db.Write(ctx, keys, func(tx storage.Tx) error { return s.ChangeIn(tx, plan) })
+	first := []storage.Key{storage.ChangePermissions}
+	var rest []storage.Key
+	for _, key := range keys {
+		if key.Lock.Rank < storage.LockPrincipals.Rank {
+			first = append(first, key)
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	return s.db.Write(ctx, first, func(tx storage.Tx) error { return s.ChangeIn(tx, plan, rest...) })
 }
 
-// ChangeIn is Change within a transaction that holds storage.ChangePermissions.
-func (s *Service) ChangeIn(tx storage.Tx, plan Plan) error {
-	affected, err := plan.Affected(tx)
+// ChangeOnce is Change for a request that may be a repeat (ES-5.2): the caller is authorised in affected,
+// which answers the principals whose permissions may differ; a repeated request is answered what it was
+// answered then, and changes nothing. Look at by.Key.Replayed to tell.
+func ChangeOnce[T any](
+	ctx context.Context, s *Service, by Caller, affected func(storage.Tx) ([]string, error), change func(storage.Tx) (T, error), keys ...storage.Key,
+) (T, error) {
+	var answer T
+	err := s.Change(ctx, Plan{
+		Actor: by.Actor(), Correlation: by.Correlation,
+		Affected: func(tx storage.Tx) ([]string, error) {
+			ids, err := affected(tx)
+			if err != nil {
+				return nil, err
+			}
+			stored, found, err := idempotency.Recall[T](tx, by.Key)
+			if found {
+				answer, err = stored, ErrUnchanged
+			}
+			return ids, err
+		},
+		Change: func(tx storage.Tx) error {
+			made, err := change(tx)
+			if err != nil {
+				return err
+			}
+			answer = made
+			return idempotency.Remember(tx, by.Key, made)
+		},
+	}, keys...)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
+}
+
+// ChangeIn is Change within a transaction that holds storage.ChangePermissions. Grants and memberships that
+// have ended are ended in the log first: whatever the change adds to, it adds to what everybody was told.
+func (s *Service) ChangeIn(tx storage.Tx, plan Plan, keys ...storage.Key) error {
+	affected, err := plan.affected(tx)
+	if errors.Is(err, ErrUnchanged) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	slices.Sort(affected)
-	affected = slices.Compact(affected)
-	if err := lockPrincipals(tx, affected); err != nil {
-		return err
-	}
-	before, err := visibleToEach(tx, affected)
+	ended, err := readEnded(tx)
 	if err != nil {
 		return err
 	}
-	if err := plan.Change(tx); err != nil {
+	if plan.Change == nil && ended.none() {
+		return nil
+	}
+	affected = distinct(append(affected, ended.principals...))
+	if err := lockRows(tx, affected, keys); err != nil {
 		return err
 	}
-	if err := requireOwner(tx); err != nil {
+	before, err := told(tx, affected)
+	if err != nil {
 		return err
+	}
+	if err := s.end(tx, ended); err != nil {
+		return err
+	}
+	if err := plan.change(tx); err != nil {
+		return err
+	}
+	if plan.Change != nil {
+		if err := requireOwner(tx); err != nil {
+			return err
+		}
 	}
 	var version int64
 	_, err = tx.Get(`UPDATE sequence_counters SET value = value + 1 WHERE name = 'permission_version' RETURNING value`, nil, &version)
 	if err != nil {
 		return fmt.Errorf("raise permission version: %w", err)
 	}
-	after, err := visibleToEach(tx, affected)
+	after, err := told(tx, affected)
 	if err != nil {
 		return err
 	}
 	return s.tell(tx, plan, version, affected, before, after)
 }
 
-// lockPrincipals waits for the writes that were authorised before, and keeps new ones waiting (LockPrincipals).
-func lockPrincipals(tx storage.Tx, ids []string) error {
-	err := tx.Query(`SELECT id FROM principals WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, []any{ids}, func(storage.Row) error { return nil })
+func (p Plan) affected(tx storage.Tx) ([]string, error) {
+	if p.Affected == nil {
+		return nil, nil
+	}
+	return p.Affected(tx)
+}
+
+func (p Plan) change(tx storage.Tx) error {
+	if p.Change == nil {
+		return nil
+	}
+	return p.Change(tx)
+}
+
+// lockRows waits for the writes that were authorised before, and keeps new ones waiting (LockPrincipals),
+// then locks what comes after the principals, in the one order of all locks.
+func lockRows(tx storage.Tx, principals []string, keys []storage.Key) error {
+	none := func(storage.Row) error { return nil }
+	if len(principals) == 0 && len(keys) == 0 {
+		return nil
+	}
+	err := tx.Query(`SELECT id FROM principals WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, []any{principals}, none)
 	if err != nil {
 		return fmt.Errorf("lock principals: %w", err)
+	}
+	slices.SortFunc(keys, func(a, b storage.Key) int {
+		return cmp.Or(cmp.Compare(a.Lock.Rank, b.Lock.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	for _, key := range keys {
+		if err := tx.Query(key.Lock.Query, []any{[]string{key.ID}}, none); err != nil {
+			return fmt.Errorf("lock what changes: %w", err)
+		}
 	}
 	return nil
 }
 
-func visibleToEach(tx storage.Tx, ids []string) (map[string][]wire.Access, error) {
-	all := make(map[string][]wire.Access, len(ids))
-	for _, id := range ids {
-		snapshot, found, err := Load(tx, id)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			continue
-		}
-		if all[id], err = Visible(tx, snapshot); err != nil {
-			return nil, err
-		}
+// view is what principals were told they see, at one moment of a change.
+type view struct {
+	snapshots map[string]*Snapshot
+	places    structure
+}
+
+func told(tx storage.Tx, ids []string) (view, error) {
+	if len(ids) == 0 {
+		return view{}, nil
 	}
-	return all, nil
+	snapshots, err := asTold(tx, ids)
+	if err != nil {
+		return view{}, err
+	}
+	places, err := placesOf(tx, snapshots, untold)
+	return view{snapshots: snapshots, places: places}, err
+}
+
+func (v view) of(id string) []wire.Access {
+	if s := v.snapshots[id]; s != nil {
+		return s.visible(v.places, untold)
+	}
+	return nil
 }
 
 // tell writes access.changed for whoever has a difference.
-func (s *Service) tell(tx storage.Tx, plan Plan, version int64, ids []string, before, after map[string][]wire.Access) error {
+func (s *Service) tell(tx storage.Tx, plan Plan, version int64, ids []string, before, after view) error {
+	actor := plan.Actor
+	if actor == (wire.Actor{}) {
+		actor.Kind = wire.KindSystem
+	}
 	for _, id := range ids {
-		change, differs := Difference(before[id], after[id])
+		change, differs := Difference(before.of(id), after.of(id))
 		if !differs {
 			continue
 		}
 		change.PermissionVersion = version
+		payload, truncated := s.reduced(change)
 		err := s.log.Emit(tx, eventlog.Event{
-			Type: eventlog.AccessChanged, Actor: plan.Actor, ResourceID: id, Audience: id, Payload: change, CorrelationID: plan.Correlation,
+			Type: eventlog.AccessChanged, Actor: actor, ResourceID: id, Audience: id, Payload: payload, Truncated: truncated,
+			CorrelationID: plan.Correlation,
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("tell what changed: %w", err)
 		}
 	}
 	return nil
+}
+
+// reduced answers a change that fits into an event. Of one that does not, what was removed is kept as long as
+// that fits; the rest is loaded by REST (ES-2.2).
+func (s *Service) reduced(change wire.AccessChanged) (reduced wire.AccessChanged, truncated bool) {
+	if s.log.Fits(change) {
+		return change, false
+	}
+	reduced = wire.AccessChanged{PermissionVersion: change.PermissionVersion, Removed: change.Removed}
+	if !s.log.Fits(reduced) {
+		reduced.Removed = nil
+	}
+	return reduced, true
 }
 
 // Difference answers what changed between two lists of visible targets, and whether anything did.
@@ -151,19 +270,20 @@ func Difference(before, after []wire.Access) (wire.AccessChanged, bool) {
 	return change, len(change.Added)+len(change.Changed)+len(change.Removed) > 0
 }
 
+// ownsInstance matches a live, unexpiring owner grant of an active person on the instance.
+const ownsInstance = `SELECT 1 FROM grants g JOIN principals p ON p.id = g.subject_id
+		  WHERE g.target_kind = 'instance' AND g.target_id = '' AND g.subject_kind = 'principal' AND g.level = 'owner'
+		    AND g.revoked_at IS NULL AND g.expires_at IS NULL AND p.kind = 'user' AND p.status = 'active'`
+
 // requireOwner keeps invariant I1: an active person with a direct, unexpiring owner grant on the instance. An
 // instance without any person has no owner yet.
 func requireOwner(tx storage.Tx) error {
-	var people, owners int
-	_, err := tx.Get(
-		`SELECT (SELECT count(*) FROM principals WHERE kind = 'user' AND source IS NULL),
-		        (SELECT count(*) FROM grants g JOIN principals p ON p.id = g.subject_id
-		          WHERE g.subject_kind = 'principal' AND g.target_kind = 'instance' AND g.level = 'owner' AND g.revoked_at IS NULL
-		            AND g.expires_at IS NULL AND p.kind = 'user' AND p.status = 'active')`, nil, &people, &owners)
+	var people, owned bool
+	_, err := tx.Get(`SELECT EXISTS (SELECT 1 FROM principals WHERE kind = 'user' AND source IS NULL), EXISTS (`+ownsInstance+`)`, nil, &people, &owned)
 	if err != nil {
-		return fmt.Errorf("count owners: %w", err)
+		return fmt.Errorf("look for an owner: %w", err)
 	}
-	if people > 0 && owners == 0 {
+	if people && !owned {
 		return fault.New(code.LastOwner, "The instance needs an active person who owns it.")
 	}
 	return nil

@@ -1,10 +1,9 @@
 package authz
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
-	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -14,12 +13,15 @@ type Snapshot struct {
 	// Version is the permission version it was read at.
 	Version int64
 
+	// system is set for System, which may do everything.
+	system bool
+
 	instance []given
 	spaces   map[string][]given
 	channels map[string][]given
-	// homes counts the granted channels of each space: a space is visible to whoever sees one of its channels.
-	homes map[string][]string // space → channels granted in it
-	hosts map[string][]given
+	// homes are the granted channels of each space: a space is visible to whoever sees one of its channels.
+	homes map[string][]string
+	hosts map[string][]given // the capability on a host has no level
 }
 
 // given is a level, until it ends. Several on one target come from several grants.
@@ -37,6 +39,18 @@ func highest(all []given, now time.Time) wire.Level {
 		}
 	}
 	return best
+}
+
+// alive reports whether anything was given that has not ended, whatever its level.
+func alive(all []given, now time.Time) bool {
+	return slices.ContainsFunc(all, func(g given) bool { return g.ends == nil || now.Before(*g.ends) })
+}
+
+func system() *Snapshot {
+	return &Snapshot{
+		Principal: wire.Principal{Kind: wire.KindSystem, Status: wire.StatusActive}, system: true,
+		instance: []given{{level: wire.LevelOwner}},
+	}
 }
 
 // Active reports whether the principal may act at all.
@@ -143,72 +157,4 @@ func live(all map[string][]given, now time.Time) []string {
 		}
 	}
 	return ids
-}
-
-// Load reads the snapshot of a principal; found is false when there is none. It is one statement for the
-// grants, direct, by group and of an operator, and one for the principal.
-func Load(tx storage.Tx, principalID string) (s *Snapshot, found bool, err error) {
-	s = &Snapshot{
-		spaces: map[string][]given{}, channels: map[string][]given{}, homes: map[string][]string{}, hosts: map[string][]given{},
-	}
-	err = tx.Query(loadQuery, []any{principalID, tx.Now()}, func(row storage.Row) error {
-		found = true
-		return s.scan(row)
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("load permissions: %w", err)
-	}
-	return s, found, nil
-}
-
-// loadQuery answers one row of the principal, with an empty target kind, and one for each level it was given.
-const loadQuery = `
-SELECT p.id, p.kind, p.handle, p.display_name, p.status, p.version, c.value, '', '', '', NULL, NULL
-  FROM principals p, sequence_counters c WHERE p.id = $1 AND c.name = 'permission_version'
-UNION ALL
-SELECT '', '', '', '', '', 0, 0, g.target_kind, g.target_id, coalesce(c.space_id, ''), coalesce(g.level, 'terminal'), g.expires_at
-  FROM grants g LEFT JOIN channels c ON g.target_kind = 'channel' AND c.id = g.target_id
- WHERE g.subject_id = $1 AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $2)
-UNION ALL
-SELECT '', '', '', '', '', 0, 0, g.target_kind, g.target_id, coalesce(c.space_id, ''), coalesce(g.level, 'terminal'),
-       CASE WHEN m.expires_at IS NULL OR g.expires_at < m.expires_at THEN g.expires_at ELSE m.expires_at END
-  FROM group_members m JOIN grants g ON g.subject_id = m.group_id AND g.subject_kind = 'group'
-  LEFT JOIN channels c ON g.target_kind = 'channel' AND c.id = g.target_id
- WHERE m.principal_id = $1 AND (m.expires_at IS NULL OR m.expires_at > $2)
-   AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $2)
-UNION ALL
-SELECT '', '', '', '', '', 0, 0, 'space', id, '', 'trigger', NULL FROM spaces WHERE operator_agent_id = $1`
-
-func (s *Snapshot) scan(row storage.Row) error {
-	var p wire.Principal
-	var version int64
-	var kind, target, space string
-	var level *string
-	var ends *time.Time
-	err := row.Scan(&p.ID, &p.Kind, &p.Handle, &p.DisplayName, &p.Status, &p.Version, &version, &kind, &target, &space, &level, &ends)
-	if err != nil {
-		return err
-	}
-	if kind == "" {
-		s.Principal, s.Version = p, version
-		return nil
-	}
-	g := given{ends: ends}
-	if level != nil {
-		g.level = wire.Level(*level)
-	}
-	switch wire.TargetKind(kind) {
-	case wire.TargetInstance:
-		s.instance = append(s.instance, g)
-	case wire.TargetSpace:
-		s.spaces[target] = append(s.spaces[target], g)
-	case wire.TargetChannel:
-		if len(s.channels[target]) == 0 {
-			s.homes[space] = append(s.homes[space], target)
-		}
-		s.channels[target] = append(s.channels[target], g)
-	case wire.TargetHost:
-		s.hosts[target] = append(s.hosts[target], g)
-	}
-	return nil
 }

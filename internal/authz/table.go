@@ -41,6 +41,8 @@ type Rule struct {
 	ownLevel wire.Level
 	// own demands that the resource is the caller's own, whatever the level.
 	own bool
+	// uncapped says that an archive does not cap the level (WS-AZ-2).
+	uncapped bool
 	// StepUp demands a recent authentication (WS-ID-5).
 	StepUp bool
 	// People says that agents and apps cannot do this.
@@ -54,6 +56,9 @@ func write(p place, l wire.Level) Rule { return Rule{place: p, level: l, Rate: R
 func (r Rule) stepUp() Rule { r.StepUp = true; return r }
 func (r Rule) people() Rule { r.People = true; return r }
 
+// throughArchives is for what an archive does not hinder: unarchiving and deleting (WS-AZ-2).
+func (r Rule) throughArchives() Rule { r.uncapped = true; return r }
+
 // table is the action table.
 var table = map[action.Action]Rule{
 	action.GatewayConnect:  {place: onNothing, Rate: RateConnect},
@@ -64,6 +69,7 @@ var table = map[action.Action]Rule{
 
 	action.UserManage:  write(onInstance, wire.LevelOwner).people().stepUp(),
 	action.GroupManage: write(onInstance, wire.LevelOwner).people().stepUp(),
+	action.GroupRead:   read(onNothing, wire.LevelNone),
 	action.AgentManage: write(onInstance, wire.LevelOwner).people().stepUp(),
 	action.KeyManage:   write(onInstance, wire.LevelOwner).people().stepUp(),
 	action.AuditRead:   read(onInstance, wire.LevelOwner),
@@ -77,9 +83,12 @@ var table = map[action.Action]Rule{
 	action.SpaceRead:   read(onVisible, wire.LevelNone),
 	action.SpaceManage: write(onSpace, wire.LevelManage),
 
+	action.SpaceArchive: write(onSpace, wire.LevelManage).throughArchives(),
+
 	action.ChannelCreate:  write(onSpace, wire.LevelManage),
 	action.ChannelRead:    read(onChannel, wire.LevelRead),
 	action.ChannelManage:  write(onChannel, wire.LevelManage),
+	action.ChannelArchive: write(onChannel, wire.LevelManage).throughArchives(),
 	action.SettingsManage: write(onChannel, wire.LevelManage),
 
 	action.ThreadRead:   read(onChannel, wire.LevelRead),
@@ -90,7 +99,7 @@ var table = map[action.Action]Rule{
 	action.MessageRead:   read(onChannel, wire.LevelRead),
 	action.MessageCreate: write(onChannel, wire.LevelWrite),
 	action.MessageEdit:   {place: onChannel, level: wire.LevelWrite, own: true, Rate: RateWrite},
-	action.MessageDelete: {place: onChannel, level: wire.LevelManage, ownLevel: wire.LevelWrite, Rate: RateWrite},
+	action.MessageDelete: {place: onChannel, level: wire.LevelManage, ownLevel: wire.LevelWrite, uncapped: true, Rate: RateWrite},
 	action.ReactionWrite: write(onChannel, wire.LevelWrite),
 	action.PinWrite:      write(onChannel, wire.LevelManage),
 	action.TypingStart:   read(onChannel, wire.LevelWrite).people(),
@@ -110,7 +119,7 @@ var table = map[action.Action]Rule{
 	action.RunCancel:       write(onChannel, wire.LevelTrigger),
 	action.RunReport:       {place: onOwn, Rate: RateWrite},
 	action.CommandInvoke:   write(onChannel, wire.LevelWrite),
-	action.WebhookManage:   write(onInstance, wire.LevelOwner).stepUp(),
+	action.WebhookManage:   write(onInstance, wire.LevelOwner).people().stepUp(),
 	action.WebhookDeliver:  read(onChannel, wire.LevelRead),
 	action.PushManage:      write(onNothing, wire.LevelNone).people(),
 	action.PushDeliver:     read(onChannel, wire.LevelRead),

@@ -75,6 +75,13 @@ func (l *Log) Emit(tx storage.Tx, events ...Event) error {
 	return nil
 }
 
+// Fits reports whether a payload is small enough for an event: who has a larger one reduces it and says
+// Truncated (ES-2.2).
+func (l *Log) Fits(payload any) bool {
+	encoded, err := encode(payload)
+	return err == nil && len(encoded) <= l.options.MaxPayload
+}
+
 // record checks an event against its type and encodes it.
 func (l *Log) record(now time.Time, event *Event) (*Record, error) {
 	t := TypeOf(event.Type)

@@ -40,19 +40,45 @@ type Key struct {
 // stored as JSON: use OnceByID for answers that hold content. A key that was used for another request is
 // idempotency_key_reuse.
 func Once[T any](tx storage.Tx, key *Key, change func() (T, error)) (T, error) {
-	return once(tx, key, change, func(answer T) (string, error) {
-		encoded, err := json.Marshal(answer)
-		if err != nil {
-			return "", fmt.Errorf("encode answer for its repeat: %w", err)
-		}
-		return string(encoded), nil
-	}, func(stored string) (T, error) {
-		var answer T
-		if err := json.Unmarshal([]byte(stored), &answer); err != nil {
-			return answer, fmt.Errorf("decode stored answer: %w", err)
-		}
-		return answer, nil
-	})
+	return once(tx, key, change, encode, decode[T])
+}
+
+// Recall is the first half of Once, for who must know of a repeat before it writes: it answers what was
+// answered when the key was used before, if it was.
+func Recall[T any](tx storage.Tx, key *Key) (answer T, found bool, err error) {
+	stored, found, err := key.lookUp(tx)
+	if err != nil || !found {
+		return answer, false, err
+	}
+	answer, err = decode[T](stored)
+	return answer, err == nil, err
+}
+
+// Remember is the other half: it stores the answer of a change whose key Recall did not find.
+func Remember[T any](tx storage.Tx, key *Key, answer T) error {
+	if key == nil {
+		return nil
+	}
+	stored, err := encode(answer)
+	if err != nil {
+		return err
+	}
+	return key.store(tx, stored)
+}
+
+func encode[T any](answer T) (string, error) {
+	encoded, err := json.Marshal(answer)
+	if err != nil {
+		return "", fmt.Errorf("encode answer for its repeat: %w", err)
+	}
+	return string(encoded), nil
+}
+
+func decode[T any](stored string) (answer T, err error) {
+	if err := json.Unmarshal([]byte(stored), &answer); err != nil {
+		return answer, fmt.Errorf("decode stored answer: %w", err)
+	}
+	return answer, nil
 }
 
 // OnceByID is Once for an answer that holds content: its id is stored, and a repeat answers what load
@@ -63,20 +89,16 @@ func OnceByID[T any](tx storage.Tx, key *Key, change func() (T, error), id func(
 
 func once[T any](tx storage.Tx, key *Key, change func() (T, error), encode func(T) (string, error), decode func(string) (T, error)) (T, error) {
 	var none T
-	if key == nil {
-		return change()
-	}
 	stored, found, err := key.lookUp(tx)
 	if err != nil {
 		return none, err
 	}
-	key.Replayed = found
 	if found {
 		return decode(stored)
 	}
 	answer, err := change()
-	if err != nil {
-		return none, err
+	if err != nil || key == nil {
+		return answer, err
 	}
 	stored, err = encode(answer)
 	if err != nil {
@@ -85,7 +107,11 @@ func once[T any](tx storage.Tx, key *Key, change func() (T, error), encode func(
 	return answer, key.store(tx, stored)
 }
 
+// lookUp also notes in the key whether it was used.
 func (k *Key) lookUp(tx storage.Tx) (stored string, found bool, err error) {
+	if k == nil {
+		return "", false, nil
+	}
 	var hash string
 	found, err = tx.Get(
 		`SELECT request_hash, body FROM idempotency_keys WHERE principal_id = $1 AND key = $2 AND method = $3 AND path = $4`,
@@ -93,6 +119,7 @@ func (k *Key) lookUp(tx storage.Tx) (stored string, found bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("look for idempotency key: %w", err)
 	}
+	k.Replayed = found
 	if found && hash != k.Hash {
 		return "", false, fault.New(code.IdempotencyKeyReuse, "This Idempotency-Key was used for another request.")
 	}

@@ -15,6 +15,7 @@ const (
 	DeviceManage    Action = "device.manage" // one's own devices and login codes; with step-up
 	UserManage      Action = "user.manage"
 	GroupManage     Action = "group.manage"
+	GroupRead       Action = "group.read"
 	AgentManage     Action = "agent.manage" // agents, apps and their tokens
 	KeyManage       Action = "key.manage"
 	AuditRead       Action = "audit.read"
@@ -24,10 +25,12 @@ const (
 	AgentRead       Action = "agent.read"
 	SpaceCreate     Action = "space.create"
 	SpaceRead       Action = "space.read"
-	SpaceManage     Action = "space.manage" // rename, archive, unarchive
+	SpaceManage     Action = "space.manage"  // rename
+	SpaceArchive    Action = "space.archive" // archive, unarchive
 	ChannelCreate   Action = "channel.create"
 	ChannelRead     Action = "channel.read"
-	ChannelManage   Action = "channel.manage" // rename, read-only, archive, unarchive
+	ChannelManage   Action = "channel.manage"  // rename, topic, read-only
+	ChannelArchive  Action = "channel.archive" // archive, unarchive
 	SettingsManage  Action = "channel.settings.manage"
 	ThreadRead      Action = "thread.read"
 	ThreadCreate    Action = "thread.create"

@@ -1,0 +1,118 @@
+package authz
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// Load reads the snapshot of a principal, in one statement; found is false when there is none. Every write
+// asks for it. Grants and memberships that have ended are left out.
+func Load(tx storage.Tx, principalID string) (s *Snapshot, found bool, err error) {
+	all, err := load(tx, loadOne, principalID, tx.Now())
+	if err != nil {
+		return nil, false, err
+	}
+	s, found = all[principalID]
+	return s, found, nil
+}
+
+// LoadMany reads the snapshots of several principals, in one statement. Who does not exist is not in the answer.
+func LoadMany(tx storage.Tx, principalIDs []string) (map[string]*Snapshot, error) {
+	return load(tx, loadMany, principalIDs, tx.Now())
+}
+
+// asTold reads snapshots as they were told to their principals: what has ended counts until the sweep has
+// ended it (endExpired). Ask them about the moment untold.
+func asTold(tx storage.Tx, principalIDs []string) (map[string]*Snapshot, error) {
+	return load(tx, loadMany, principalIDs, untold)
+}
+
+// untold is a moment at which nothing has ended.
+var untold = time.UnixMicro(0).UTC()
+
+// loadOne answers one row of the principal, with an empty target kind, and one for each level it was given:
+// by a grant, by a group, and as the operator of a space.
+const loadOne = `
+SELECT p.id, p.kind, p.handle, p.display_name, p.status, p.version, c.value, '', '', '', NULL, NULL
+  FROM principals p, sequence_counters c WHERE p.id = $1 AND c.name = 'permission_version'
+UNION ALL
+SELECT g.subject_id, '', '', '', '', 0, 0, g.target_kind, g.target_id, coalesce(c.space_id, ''), g.level, g.expires_at
+  FROM grants g LEFT JOIN channels c ON g.target_kind = 'channel' AND c.id = g.target_id
+ WHERE g.subject_id = $1 AND g.subject_kind = 'principal' AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $2)
+UNION ALL
+SELECT m.principal_id, '', '', '', '', 0, 0, g.target_kind, g.target_id, coalesce(c.space_id, ''), g.level,
+       CASE WHEN m.expires_at IS NULL OR g.expires_at < m.expires_at THEN g.expires_at ELSE m.expires_at END
+  FROM group_members m JOIN grants g ON g.subject_id = m.group_id AND g.subject_kind = 'group'
+  LEFT JOIN channels c ON g.target_kind = 'channel' AND c.id = g.target_id
+ WHERE m.principal_id = $1 AND (m.expires_at IS NULL OR m.expires_at > $2)
+   AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $2)
+UNION ALL
+SELECT operator_agent_id, '', '', '', '', 0, 0, 'space', id, '', 'trigger', NULL FROM spaces WHERE operator_agent_id = $1`
+
+var loadMany = strings.ReplaceAll(loadOne, "= $1", "= ANY($1)")
+
+func load(tx storage.Tx, query string, who any, after time.Time) (map[string]*Snapshot, error) {
+	all := map[string]*Snapshot{}
+	err := tx.Query(query, []any{who, after}, func(row storage.Row) error { return scan(row, all) })
+	if err != nil {
+		return nil, fmt.Errorf("load permissions: %w", err)
+	}
+	maps.DeleteFunc(all, func(_ string, s *Snapshot) bool { return s.Principal.ID == "" }) // granted, but nobody
+	return all, nil
+}
+
+// scan takes a row in. The row of a principal may come after those of its grants.
+func scan(row storage.Row, all map[string]*Snapshot) error {
+	var p wire.Principal
+	var version int64
+	var kind, target, space string
+	var level *string
+	var ends *time.Time
+	err := row.Scan(&p.ID, &p.Kind, &p.Handle, &p.DisplayName, &p.Status, &p.Version, &version, &kind, &target, &space, &level, &ends)
+	if err != nil {
+		return err
+	}
+	s := all[p.ID]
+	if s == nil {
+		s = &Snapshot{}
+		all[p.ID] = s
+	}
+	if kind == "" {
+		s.Principal, s.Version = p, version
+		return nil
+	}
+	g := given{ends: ends}
+	if level != nil {
+		g.level = wire.Level(*level)
+	}
+	s.give(wire.TargetKind(kind), target, space, g)
+	return nil
+}
+
+func (s *Snapshot) give(kind wire.TargetKind, target, space string, g given) {
+	switch kind {
+	case wire.TargetInstance:
+		s.instance = append(s.instance, g)
+	case wire.TargetSpace:
+		add(&s.spaces, target, g)
+	case wire.TargetChannel:
+		if len(s.channels[target]) == 0 {
+			add(&s.homes, space, target)
+		}
+		add(&s.channels, target, g)
+	case wire.TargetHost:
+		add(&s.hosts, target, g)
+	}
+}
+
+func add[T any](to *map[string][]T, key string, value T) {
+	if *to == nil {
+		*to = make(map[string][]T)
+	}
+	(*to)[key] = append((*to)[key], value)
+}
