@@ -134,22 +134,24 @@ func (t *Type) check(event *Event) error {
 // append numbers the events of a transaction and writes them. The permission version is read in a second
 // statement: the first one may have waited for the counter, and its view of other rows is older (ES-3.2).
 func (l *Log) append(tx storage.Tx, items []any) error {
+	records, err := settle(items)
+	if err != nil || len(records) == 0 {
+		return err
+	}
 	var last, permissions int64
-	_, err := tx.Get(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'event_seq' RETURNING value`, []any{len(items)}, &last)
+	_, err = tx.Get(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'event_seq' RETURNING value`, []any{len(records)}, &last)
 	if err != nil {
 		return fmt.Errorf("take event numbers: %w", err)
 	}
 	if _, err := tx.Get(`SELECT value FROM sequence_counters WHERE name = 'permission_version'`, nil, &permissions); err != nil {
 		return fmt.Errorf("read permission version: %w", err)
 	}
-	records := make([]*Record, len(items))
-	rows := make([][]any, len(items))
+	rows := make([][]any, len(records))
 	var moves [][]any
-	for i, item := range items {
-		record := *item.(*Record) //nolint:forcetypeassert // Emit hands over nothing else; a rerun must not see old numbers
-		record.Seq = last - int64(len(items)) + 1 + int64(i)
+	for i, record := range records {
+		record.Seq = last - int64(len(records)) + 1 + int64(i)
 		record.PermissionVersion = permissions
-		records[i], rows[i] = &record, record.row()
+		rows[i] = record.row()
 		if record.Type == ThreadMoved {
 			moves = append(moves, []any{record.Seq, record.Scope.ThreadID})
 		}
