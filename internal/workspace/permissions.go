@@ -1,0 +1,36 @@
+package workspace
+
+import (
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
+)
+
+// permissions answers the caller's permissions as of a permission version that this transaction has read.
+//
+// They are remembered with their version. Every change of permissions raises it and waits for the lock that
+// the caller's writes hold on its principal, so that permissions of the same version are those that reading
+// them again would answer; what ends by itself carries its end.
+func (s *Service) permissions(tx storage.Tx, by authz.Caller, version int64) (*authz.Snapshot, error) {
+	if by.Principal == "" { // what the server does by itself: it writes no messages
+		return nil, fault.New(code.NotImplementedForKind, "Only somebody who has an account can do this.")
+	}
+	s.mu.Lock()
+	known, found := s.snapshots.Get(by.Principal)
+	s.mu.Unlock()
+	if found && known.Version == version {
+		return known, nil
+	}
+	loaded, found, err := authz.Load(tx, by.Principal)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fault.New(code.InvalidToken, "The account does not exist.")
+	}
+	s.mu.Lock()
+	s.snapshots.Put(by.Principal, loaded)
+	s.mu.Unlock()
+	return loaded, nil
+}
