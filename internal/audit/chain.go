@@ -55,14 +55,14 @@ func (l link) hash(before string) (string, error) {
 // chain numbers and hashes the rows of a transaction (ES-3.3). The counter's row stays locked until the
 // commit, so that the last row read after it is the one to go on from.
 var chain = &storage.LastStep{Rank: storage.RankAudit, Run: func(tx storage.Tx, items []any) error {
-	var seq int64
-	_, err := tx.Get(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'audit_seq' RETURNING value`, []any{len(items)}, &seq)
-	if err != nil {
+	if err := tx.Exec(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'audit_seq'`, len(items)); err != nil {
 		return fmt.Errorf("take audit numbers: %w", err)
 	}
-	seq -= int64(len(items))
+	var seq int64
 	var hash string
-	if _, err := tx.Get(`SELECT hash FROM audit WHERE seq = $1`, []any{seq}, &hash); err != nil {
+	_, err := tx.Get(`SELECT c.value - $1, coalesce(a.hash, '') FROM sequence_counters c LEFT JOIN audit a ON a.seq = c.value - $1 WHERE c.name = 'audit_seq'`,
+		[]any{len(items)}, &seq, &hash)
+	if err != nil {
 		return fmt.Errorf("read end of audit chain: %w", err)
 	}
 	rows := make([][]any, len(items))

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/cairnsync/cairn/internal/authz/action"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -27,7 +28,7 @@ type Type struct {
 	Personal bool
 	// Redact answers what is left of a payload after the content it carries was deleted (ES-2.2). It is set
 	// exactly for the types about messages and files.
-	Redact func(payload []byte) ([]byte, error)
+	Redact func(payload []byte, deletedAt time.Time) ([]byte, error)
 }
 
 // The types of events.
@@ -102,7 +103,7 @@ func personal[T any](name, resource string, versioned bool) Type {
 	return t
 }
 
-func (t Type) redactedBy(redact func([]byte) ([]byte, error)) Type {
+func (t Type) redactedBy(redact func([]byte, time.Time) ([]byte, error)) Type {
 	t.Redact = redact
 	return t
 }

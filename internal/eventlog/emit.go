@@ -1,10 +1,13 @@
 package eventlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -64,7 +67,7 @@ func New(options Options) *Log {
 // Emit adds events to the transaction, in order, behind those emitted before.
 func (l *Log) Emit(tx storage.Tx, events ...Event) error {
 	for i := range events {
-		record, err := l.record(tx.Now(), &events[i])
+		record, err := l.record(tx.Now(), &events[i], true)
 		if err != nil {
 			return fmt.Errorf("emit %s: %w", events[i].Type, err)
 		}
@@ -82,18 +85,29 @@ func (l *Log) Fits(payload any) bool {
 	return err == nil && len(encoded) <= l.options.MaxPayload
 }
 
+// Ephemeral makes an event that is not written (ES-2.1). It has no number and no permission version.
+func (l *Log) Ephemeral(now time.Time, event Event) (*Record, error) {
+	record, err := l.record(now, &event, false)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", event.Type, err)
+	}
+	return record, nil
+}
+
 // record checks an event against its type and encodes it.
-func (l *Log) record(now time.Time, event *Event) (*Record, error) {
+func (l *Log) record(now time.Time, event *Event, durable bool) (*Record, error) {
 	t := TypeOf(event.Type)
-	if err := t.check(event); err != nil {
+	if err := t.check(event, durable); err != nil {
 		return nil, err
 	}
 	payload, err := encode(event.Payload)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(payload) > l.options.MaxPayload {
+	case len(payload) > l.options.MaxPayload:
 		return nil, fmt.Errorf("the payload has %d bytes and may have %d", len(payload), l.options.MaxPayload)
+	case hasNull(payload):
+		return nil, fmt.Errorf("the payload holds a null") // a list that is nil, or a value passed on unchecked
 	}
 	record := &Record{AudienceID: event.Audience, Envelope: wire.Envelope{
 		ID: l.options.NewID(), Type: event.Type, SchemaVersion: t.Version, OccurredAt: now, Scope: event.Scope,
@@ -111,13 +125,30 @@ func (l *Log) record(now time.Time, event *Event) (*Record, error) {
 	return record, nil
 }
 
+// hasNull reports whether a JSON null stands anywhere in a value.
+func hasNull(payload []byte) bool {
+	if !bytes.Contains(payload, []byte("null")) {
+		return false
+	}
+	tokens := jsontext.NewDecoder(bytes.NewReader(payload))
+	for {
+		token, err := tokens.ReadToken()
+		if err != nil {
+			return false
+		}
+		if token.Kind() == 'n' {
+			return true
+		}
+	}
+}
+
 // check answers what is wrong with an event.
-func (t *Type) check(event *Event) error {
+func (t *Type) check(event *Event, durable bool) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("the type %q is not in the catalogue", event.Type)
-	case !t.Durable:
-		return fmt.Errorf("an ephemeral event is not written")
+	case t.Durable != durable:
+		return fmt.Errorf("an event is written exactly when it is durable")
 	case t.Payload == nil || reflect.TypeOf(event.Payload) != t.Payload:
 		return fmt.Errorf("a payload of type %T is not the catalogue's", event.Payload)
 	case event.ResourceID == "":
@@ -132,19 +163,21 @@ func (t *Type) check(event *Event) error {
 }
 
 // append numbers the events of a transaction and writes them. The permission version is read in a second
-// statement: the first one may have waited for the counter, and its view of other rows is older (ES-3.2).
+// statement: the first one may have waited for the counter, and its view of other rows is older (ES-3.2). Both
+// travel together, because the counter is locked from here to the commit.
 func (l *Log) append(tx storage.Tx, items []any) error {
 	records, err := settle(items)
 	if err != nil || len(records) == 0 {
 		return err
 	}
 	var last, permissions int64
-	_, err = tx.Get(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'event_seq' RETURNING value`, []any{len(records)}, &last)
-	if err != nil {
+	if err := tx.Exec(`UPDATE sequence_counters SET value = value + $1 WHERE name = 'event_seq'`, len(records)); err != nil {
 		return fmt.Errorf("take event numbers: %w", err)
 	}
-	if _, err := tx.Get(`SELECT value FROM sequence_counters WHERE name = 'permission_version'`, nil, &permissions); err != nil {
-		return fmt.Errorf("read permission version: %w", err)
+	_, err = tx.Get(`SELECT e.value, p.value FROM sequence_counters e, sequence_counters p WHERE e.name = 'event_seq' AND p.name = 'permission_version'`,
+		nil, &last, &permissions)
+	if err != nil {
+		return fmt.Errorf("take event numbers: %w", err)
 	}
 	rows := make([][]any, len(records))
 	var moves [][]any

@@ -45,19 +45,15 @@ func settle(items []any) ([]*Record, error) {
 }
 
 func (r redaction) apply(records []*Record) error {
-	for _, record := range records {
-		t := TypeOf(record.Type)
-		if record.Resource.ID != r.resourceID || t.Redact == nil {
+	for i, record := range records {
+		if record.Resource.ID != r.resourceID || record.Redacted || TypeOf(record.Type).Redact == nil {
 			continue
 		}
-		payload, err := t.Redact(record.Payload)
+		redacted, err := Redacted(record, r.deletedAt)
 		if err != nil {
-			return fmt.Errorf("redact %s: %w", record.Type, err)
+			return err
 		}
-		if record.Payload, err = stampDeleted(payload, r.deletedAt); err != nil {
-			return fmt.Errorf("redact %s: %w", record.Type, err)
-		}
-		record.Redacted, record.Truncated = true, false
+		records[i] = redacted
 	}
 	return nil
 }

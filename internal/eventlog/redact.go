@@ -21,69 +21,62 @@ func Tombstone(m wire.Message, deletedAt time.Time) wire.Message {
 }
 
 // Redact takes the content out of every event about a message or file in the log, in the transaction that
-// deletes it. It must run after the deletion's own rows were read: payloads of message types become
-// tombstones with deletedAt.
+// deletes it (ES-2.2). Payloads of message types become tombstones with deletedAt. It touches the log only:
+// the event that tells of the deletion is emitted as a tombstone already.
 func Redact(tx storage.Tx, resourceID string, deletedAt time.Time) error {
-	type found struct {
-		seq     int64
-		kind    string
-		payload []byte
-	}
-	var events []found
+	var found []*Record
 	err := tx.Query(
 		`SELECT seq, type, payload FROM event_log
 		  WHERE resource_id = $1 AND resource_kind IN ('message', 'file') AND NOT redacted ORDER BY seq`,
 		[]any{resourceID}, func(row storage.Row) error {
-			var f found
-			err := row.Scan(&f.seq, &f.kind, &f.payload)
-			events = append(events, f)
+			var r Record
+			var payload []byte
+			err := row.Scan(&r.Seq, &r.Type, &payload)
+			r.Payload = payload
+			found = append(found, &r)
 			return err
 		})
 	if err != nil {
 		return fmt.Errorf("read events to redact: %w", err)
 	}
-	for _, event := range events {
-		t := TypeOf(event.kind)
-		if t == nil || t.Redact == nil {
-			return fmt.Errorf("redact event %d: type %s has no redaction", event.seq, event.kind)
-		}
-		payload, err := t.Redact(event.payload)
+	for _, record := range found {
+		redacted, err := Redacted(record, deletedAt)
 		if err != nil {
-			return fmt.Errorf("redact event %d: %w", event.seq, err)
+			return err
 		}
-		if payload, err = stampDeleted(payload, deletedAt); err != nil {
-			return fmt.Errorf("redact event %d: %w", event.seq, err)
-		}
-		err = tx.Exec(`UPDATE event_log SET payload = $2, redacted = TRUE, truncated = FALSE WHERE seq = $1`, event.seq, payload)
+		err = tx.Exec(`UPDATE event_log SET payload = $2, redacted = TRUE, truncated = FALSE WHERE seq = $1`, record.Seq, []byte(redacted.Payload))
 		if err != nil {
-			return fmt.Errorf("redact event %d: %w", event.seq, err)
+			return fmt.Errorf("redact event %d: %w", record.Seq, err)
 		}
 	}
 	return nil
 }
 
-// stampDeleted puts the time of the deletion into a redacted message.
-func stampDeleted(payload []byte, at time.Time) ([]byte, error) {
-	var event wire.MessageEvent
-	if err := json.Unmarshal(payload, &event); err != nil || event.Message.ID == "" || event.Message.DeletedAt == nil {
-		return payload, nil //nolint:nilerr // another shape: nothing to stamp
+// Redacted answers a record as Redact leaves it in the log, for those who hold it in memory. It changes nothing.
+func Redacted(record *Record, deletedAt time.Time) (*Record, error) {
+	t := TypeOf(record.Type)
+	if t == nil || t.Redact == nil {
+		return nil, fmt.Errorf("redact event %d: type %s has no redaction", record.Seq, record.Type)
 	}
-	if event.Message.DeletedAt.IsZero() {
-		event.Message.DeletedAt = &at
+	payload, err := t.Redact(record.Payload, deletedAt)
+	if err != nil {
+		return nil, fmt.Errorf("redact event %d: %w", record.Seq, err)
 	}
-	return encode(event)
+	redacted := *record
+	redacted.Payload, redacted.Redacted, redacted.Truncated = payload, true, false
+	return &redacted, nil
 }
 
-func redactMessage(payload []byte) ([]byte, error) {
-	return rewrite(payload, func(e *wire.MessageEvent) { e.Message = Tombstone(e.Message, time.Time{}) })
+func redactMessage(payload []byte, deletedAt time.Time) ([]byte, error) {
+	return rewrite(payload, func(e *wire.MessageEvent) { e.Message = Tombstone(e.Message, deletedAt) })
 }
 
-func redactReaction(payload []byte) ([]byte, error) {
+func redactReaction(payload []byte, _ time.Time) ([]byte, error) {
 	return rewrite(payload, func(e *wire.ReactionEvent) { e.Emoji, e.Count = "", 0 })
 }
 
-// redactFile keeps what ES-2.2 lists and nothing else.
-func redactFile(payload []byte) ([]byte, error) {
+// redactFile keeps what ES-2.2 lists, with the members that a file always has, and nothing else.
+func redactFile(payload []byte, _ time.Time) ([]byte, error) {
 	return rewrite(payload, func(e *wire.FileEvent) {
 		f := e.File
 		e.File = wire.File{
@@ -94,7 +87,7 @@ func redactFile(payload []byte) ([]byte, error) {
 	})
 }
 
-func unchanged(payload []byte) ([]byte, error) { return payload, nil }
+func unchanged(payload []byte, _ time.Time) ([]byte, error) { return payload, nil }
 
 func rewrite[T any](payload []byte, change func(*T)) ([]byte, error) {
 	var event T
