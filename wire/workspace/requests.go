@@ -299,6 +299,7 @@ type (
 		Emoji          string `json:"emoji" minLength:"1" maxLength:"64"`
 		AuthorSourceID string `json:"author_source_id" minLength:"1" maxLength:"200"`
 		AuthorName     string `json:"author_name,omitempty" maxLength:"200"`
+		AuthorEmail    string `json:"author_email,omitempty" maxLength:"254" doc:"joins the author to a person who has it"`
 	}
 	// ImportReceipt answers a batch.
 	ImportReceipt struct {
