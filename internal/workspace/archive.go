@@ -10,6 +10,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -28,7 +29,7 @@ func (s *Service) UnarchiveSpace(ctx context.Context, by authz.Caller, id string
 }
 
 func (s *Service) archiveSpace(ctx context.Context, by authz.Caller, id string, ifMatch *int64, archive bool) (wire.Space, error) {
-	id, err := pathID("Space", id)
+	id, err := place.PathID("Space", id)
 	if err != nil {
 		return wire.Space{}, err
 	}
@@ -43,7 +44,7 @@ func (s *Service) archiveSpace(ctx context.Context, by authz.Caller, id string, 
 		if err != nil || !found {
 			return space.Space, orMissing(err, "Space")
 		}
-		if err := requireVersion(ifMatch, space.Version, space.Space); err != nil {
+		if err := place.RequireVersion(ifMatch, space.Version, space.Space); err != nil {
 			return space.Space, err
 		}
 		if archive == (space.ArchivedAt != nil) {
@@ -93,7 +94,7 @@ func (s *Service) UnarchiveChannel(ctx context.Context, by authz.Caller, id stri
 }
 
 func (s *Service) archiveChannel(ctx context.Context, by authz.Caller, id string, ifMatch *int64, archive bool) (wire.Channel, error) {
-	id, err := pathID("Channel", id)
+	id, err := place.PathID("Channel", id)
 	if err != nil {
 		return wire.Channel{}, err
 	}
@@ -109,7 +110,7 @@ func (s *Service) archiveChannel(ctx context.Context, by authz.Caller, id string
 		if err != nil || !found {
 			return channel.Channel, orMissing(err, "Channel")
 		}
-		if err := requireVersion(ifMatch, channel.Version, channel.Channel); err != nil {
+		if err := place.RequireVersion(ifMatch, channel.Version, channel.Channel); err != nil {
 			return channel.Channel, err
 		}
 		if archive == (channel.ArchivedAt != nil) {

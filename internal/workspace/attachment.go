@@ -7,6 +7,7 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -44,7 +45,7 @@ func (s *Service) checkFileIDs(ids []string) ([]string, error) {
 	seen := make(map[string]bool, len(ids))
 	canonical := make([]string, len(ids))
 	for i, id := range ids {
-		id, err := bodyID(fmt.Sprintf("/file_ids/%d", i), id)
+		id, err := place.BodyID(fmt.Sprintf("/file_ids/%d", i), id)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -31,7 +32,7 @@ func (s *Service) CreateChannel(ctx context.Context, by authz.Caller, in wire.Ne
 }
 
 func checkNewChannel(in *wire.NewChannel) (spaceID string, err error) {
-	if spaceID, err = bodyID("/space_id", in.SpaceID); err != nil {
+	if spaceID, err = place.BodyID("/space_id", in.SpaceID); err != nil {
 		return "", err
 	}
 	if in.Kind != wire.ChannelText && in.Kind != wire.ChannelForum {
@@ -40,7 +41,7 @@ func checkNewChannel(in *wire.NewChannel) (spaceID string, err error) {
 	if err := checkName("/name", in.Name, maxName); err != nil {
 		return "", err
 	}
-	return spaceID, checkText("/topic", in.Topic, maxTopic)
+	return spaceID, place.Text("/topic", in.Topic, maxTopic)
 }
 
 // spaceForChannel reads the space a body names: one the caller does not see is none (WS-AZ-5).
@@ -99,12 +100,12 @@ func (s *Service) tellChannel(tx storage.Tx, by authz.Caller, kind, done string,
 
 // Channels lists the channels the caller sees, by id: those of a space, or of every space without one.
 func (s *Service) Channels(ctx context.Context, by authz.Caller, spaceID string, paging Paging) (wire.Page[wire.Channel], error) {
-	after, err := paging.afterID()
+	after, err := paging.AfterID()
 	if err != nil {
 		return wire.Page[wire.Channel]{}, err
 	}
 	if spaceID != "" {
-		if spaceID, err = pathID("Space", spaceID); err != nil {
+		if spaceID, err = place.PathID("Space", spaceID); err != nil {
 			return wire.Page[wire.Channel]{}, err
 		}
 	}
@@ -113,8 +114,8 @@ func (s *Service) Channels(ctx context.Context, by authz.Caller, spaceID string,
 		if err != nil {
 			return wire.Page[wire.Channel]{}, err
 		}
-		channels, err := channelsBehind(tx, snapshot, spaceID, after, int64(paging.limit())+1)
-		return pageOf(channels, paging.limit(), func(c wire.Channel) string { return c.ID }), err
+		channels, err := channelsBehind(tx, snapshot, spaceID, after, int64(paging.Size())+1)
+		return place.Page(channels, paging.Size(), func(c wire.Channel) string { return c.ID }), err
 	})
 }
 
@@ -128,7 +129,7 @@ func channelLister(tx storage.Tx, by authz.Caller, spaceID string) (*authz.Snaps
 
 // Channel answers a channel the caller sees.
 func (s *Service) Channel(ctx context.Context, by authz.Caller, id string) (wire.Channel, error) {
-	id, err := pathID("Channel", id)
+	id, err := place.PathID("Channel", id)
 	if err != nil {
 		return wire.Channel{}, err
 	}
@@ -144,7 +145,7 @@ func (s *Service) PatchChannel(ctx context.Context, by authz.Caller, id string, 
 	if err != nil {
 		return wire.Channel{}, err
 	}
-	if id, err = pathID("Channel", id); err != nil {
+	if id, err = place.PathID("Channel", id); err != nil {
 		return wire.Channel{}, err
 	}
 	keys := []storage.Key{by.Lock(), {Lock: storage.LockChannels, ID: id}}
@@ -154,7 +155,7 @@ func (s *Service) PatchChannel(ctx context.Context, by authz.Caller, id string, 
 			return wire.Channel{}, err
 		}
 		return idempotency.Once(tx, by.Key, func() (wire.Channel, error) {
-			if err := requireVersion(ifMatch, channel.Version, channel.Channel); err != nil {
+			if err := place.RequireVersion(ifMatch, channel.Version, channel.Channel); err != nil {
 				return wire.Channel{}, err
 			}
 			return s.changeChannel(tx, by, channel.Channel, in, clearsTopic)
@@ -169,7 +170,7 @@ func checkPatchChannel(in *wire.PatchChannel) (clearsTopic bool, err error) {
 		}
 	}
 	if in.Topic != nil {
-		if err := checkText("/topic", *in.Topic, maxTopic); err != nil {
+		if err := place.Text("/topic", *in.Topic, maxTopic); err != nil {
 			return false, err
 		}
 	}

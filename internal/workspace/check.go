@@ -2,10 +2,9 @@ package workspace
 
 import (
 	"strings"
-	"unicode/utf8"
 
-	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 )
 
 // The longest texts, in characters; those of a message are configured.
@@ -20,26 +19,12 @@ const (
 	maxAgents = 100
 )
 
-// checkText refuses what is too long, or no text that a database can hold.
-func checkText(pointer, text string, most int) error {
-	switch {
-	case !utf8.ValidString(text):
-		return fault.Invalid(pointer, "must be valid UTF-8")
-	case strings.ContainsRune(text, 0):
-		return fault.Invalid(pointer, "must not contain the character NUL")
-	case len(text) > most && utf8.RuneCountInString(text) > most:
-		return fault.Invalid(pointer, "must have at most %d characters", most)
-	default:
-		return nil
-	}
-}
-
-// checkName is checkText for what must not be empty.
+// checkName is place.Text for what must not be empty.
 func checkName(pointer, text string, most int) error {
 	if strings.TrimSpace(text) == "" {
 		return fault.Invalid(pointer, "must not be empty")
 	}
-	return checkText(pointer, text, most)
+	return place.Text(pointer, text, most)
 }
 
 // checkClear refuses names of members that cannot be cleared, and those that are set at the same time.
@@ -56,27 +41,9 @@ func checkClear(names []string, allowed string, alsoSet bool) (clears bool, err 
 	return clears, nil
 }
 
-// pathID answers the canonical form of an id in a path; what is none names nothing (WS-AZ-5).
-func pathID(what, id string) (string, error) {
-	canonical, ok := env.ParseID(id)
-	if !ok {
-		return "", fault.Missing(what)
-	}
-	return canonical, nil
-}
-
-// bodyID answers the canonical form of an id in a body.
-func bodyID(pointer, id string) (string, error) {
-	canonical, ok := env.ParseID(id)
-	if !ok {
-		return "", fault.Invalid(pointer, "must be a UUID")
-	}
-	return canonical, nil
-}
-
-// clientID is bodyID for ids that clients make: of version 7; the time in it does not matter (ES-5.1).
+// clientID is place.BodyID for ids that clients make: of version 7; the time in it does not matter (ES-5.1).
 func clientID(pointer, id string) (string, error) {
-	canonical, err := bodyID(pointer, id)
+	canonical, err := place.BodyID(pointer, id)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -42,7 +43,7 @@ func (s *Service) CreateMessage(ctx context.Context, by authz.Caller, threadID s
 	if err != nil {
 		return wire.Message{}, false, err
 	}
-	if threadID, err = pathID("Thread", threadID); err != nil {
+	if threadID, err = place.PathID("Thread", threadID); err != nil {
 		return wire.Message{}, false, err
 	}
 	post.hash = hashOf(threadID, post.content, post.replyTo, post.fileIDs)
@@ -88,7 +89,7 @@ func (s *Service) checkMessage(in *wire.NewMessage) (post posting, err error) {
 		return post, err
 	}
 	if in.ReplyToID != "" {
-		if post.replyTo, err = bodyID("/reply_to_id", in.ReplyToID); err != nil {
+		if post.replyTo, err = place.BodyID("/reply_to_id", in.ReplyToID); err != nil {
 			return post, err
 		}
 	}
@@ -103,7 +104,7 @@ func (s *Service) checkContent(content string, attached bool) error {
 	if !attached && strings.TrimSpace(content) == "" {
 		return fault.Invalid("/content_md", "must not be empty without files")
 	}
-	return checkText("/content_md", content, s.maxChars)
+	return place.Text("/content_md", content, s.maxChars)
 }
 
 // hashOf is over the canonical form of a request: a JSON array of its parts.

@@ -9,13 +9,14 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 )
 
 // DeleteMessage leaves a tombstone: one's own message, or with manage anybody's (ES-13.3). Its content goes
 // from its row, its revisions, mentions, reactions, pins and earlier events, and its attachments go when no
 // other message holds them. Safe to repeat.
 func (s *Service) DeleteMessage(ctx context.Context, by authz.Caller, id string) error {
-	id, err := pathID("Message", id)
+	id, err := place.PathID("Message", id)
 	if err != nil {
 		return err
 	}

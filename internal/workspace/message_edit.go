@@ -10,6 +10,7 @@ import (
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -43,10 +44,10 @@ func messageKeys(by authz.Caller, threadID, id string) []storage.Key {
 // EditMessage changes the wording of one's own message (ES-13.3). ifMatch is required. The wording before is
 // kept; mentions are computed anew.
 func (s *Service) EditMessage(ctx context.Context, by authz.Caller, id string, ifMatch *int64, in wire.EditMessage) (wire.Message, error) {
-	if err := checkText("/content_md", in.ContentMD, s.maxChars); err != nil {
+	if err := place.Text("/content_md", in.ContentMD, s.maxChars); err != nil {
 		return wire.Message{}, err
 	}
-	id, err := pathID("Message", id)
+	id, err := place.PathID("Message", id)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -92,7 +93,7 @@ func requireEditable(tx storage.Tx, by authz.Caller, message *PlacedMessage, ifM
 	if err := Complete(tx, by.Principal, message); err != nil {
 		return err
 	}
-	return requireVersion(ifMatch, message.Version, message.Message)
+	return place.RequireVersion(ifMatch, message.Version, message.Message)
 }
 
 func (s *Service) edit(tx storage.Tx, by authz.Caller, message *PlacedMessage, content string) (wire.Message, error) {

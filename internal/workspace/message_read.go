@@ -11,12 +11,13 @@ import (
 	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // Message answers a message the caller sees; of a deleted one its tombstone.
 func (s *Service) Message(ctx context.Context, by authz.Caller, id string) (wire.Message, error) {
-	id, err := pathID("Message", id)
+	id, err := place.PathID("Message", id)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -31,7 +32,7 @@ func (s *Service) Message(ctx context.Context, by authz.Caller, id string) (wire
 }
 
 // MessageQuery is which messages of a thread are asked for, by thread_seq: those before one, after one, or
-// around one, which is among them; without any the newest. Limit is DefaultPage when 0, and at most MaxPage.
+// around one, which is among them; without any the newest. Limit is place.DefaultPage when 0, and at most place.MaxPage.
 type MessageQuery struct {
 	Before, After, Around *int64
 	Limit                 int
@@ -43,7 +44,7 @@ func (s *Service) Messages(ctx context.Context, by authz.Caller, threadID string
 	if err := q.check(); err != nil {
 		return wire.Messages{}, err
 	}
-	threadID, err := pathID("Thread", threadID)
+	threadID, err := place.PathID("Thread", threadID)
 	if err != nil {
 		return wire.Messages{}, err
 	}
@@ -89,7 +90,7 @@ func (q MessageQuery) check() error {
 }
 
 func (q MessageQuery) run(tx storage.Tx, thread *PlacedThread) ([]PlacedMessage, bool, error) {
-	limit := Paging{Limit: q.Limit}.limit()
+	limit := Paging{Limit: q.Limit}.Size()
 	switch {
 	case q.After != nil:
 		return messagesAfter(tx, thread, *q.After, limit)
@@ -145,19 +146,19 @@ func messagesOf(tx storage.Tx, thread *PlacedThread, part string, seq int64, lim
 // none.
 func (s *Service) Revisions(ctx context.Context, by authz.Caller, id string, paging Paging) (wire.Page[wire.Revision], error) {
 	none := wire.Page[wire.Revision]{Items: []wire.Revision{}}
-	after, err := paging.afterNumber(0)
+	after, err := afterNumber(paging, 0)
 	if err != nil {
 		return none, err
 	}
-	if id, err = pathID("Message", id); err != nil {
+	if id, err = place.PathID("Message", id); err != nil {
 		return none, err
 	}
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Page[wire.Revision], error) {
 		if _, _, err := AuthorizedMessage(tx, by, action.MessageRead, id); err != nil {
 			return none, err
 		}
-		revisions, err := revisionsBehind(tx, id, after, paging.limit()+1)
-		return pageOf(revisions, paging.limit(), func(r wire.Revision) string { return strconv.FormatInt(r.Version, 10) }), err
+		revisions, err := revisionsBehind(tx, id, after, paging.Size()+1)
+		return place.Page(revisions, paging.Size(), func(r wire.Revision) string { return strconv.FormatInt(r.Version, 10) }), err
 	})
 }
 

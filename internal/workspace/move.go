@@ -8,6 +8,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -16,11 +17,11 @@ import (
 // becomes a post, in a text channel a thread. Who sees the target hears thread.moved there, who sees the
 // source thread.moved_out there. Safe to repeat. ifMatch is honoured.
 func (s *Service) MoveThread(ctx context.Context, by authz.Caller, id string, ifMatch *int64, in wire.MoveThread) (wire.Thread, error) {
-	targetID, err := bodyID("/channel_id", in.ChannelID)
+	targetID, err := place.BodyID("/channel_id", in.ChannelID)
 	if err != nil {
 		return wire.Thread{}, err
 	}
-	if id, err = pathID("Thread", id); err != nil {
+	if id, err = place.PathID("Thread", id); err != nil {
 		return wire.Thread{}, err
 	}
 	keys := []storage.Key{{Lock: storage.LockThreads, ID: id}, by.Lock(), {Lock: storage.LockChannels, ID: targetID}}
@@ -30,7 +31,7 @@ func (s *Service) MoveThread(ctx context.Context, by authz.Caller, id string, if
 			return wire.Thread{}, err
 		}
 		return onceThread(tx, by, func() (wire.Thread, error) {
-			if err := requireVersion(ifMatch, thread.Version, thread.Thread); err != nil {
+			if err := place.RequireVersion(ifMatch, thread.Version, thread.Thread); err != nil {
 				return wire.Thread{}, err
 			}
 			return s.move(tx, by, thread, target)
@@ -52,12 +53,12 @@ func authorizedMove(tx storage.Tx, by authz.Caller, id, targetID string) (Placed
 	if err != nil {
 		return thread, target, err
 	}
-	place := authz.Resource{What: "Channel", Place: target.Place()}
-	if sees, _ := snapshot.May(action.ChannelRead, &place, tx.Now()); !found || !sees {
+	resource := authz.Resource{What: "Channel", Place: target.Place()}
+	if sees, _ := snapshot.May(action.ChannelRead, &resource, tx.Now()); !found || !sees {
 		return thread, target, unknown("/channel_id", "channel")
 	}
-	for _, place := range []authz.Place{thread.Place, target.Place()} {
-		if err := authz.Authorize(snapshot, by, action.ThreadMove, authz.Resource{What: "Channel", Place: place}, tx.Now()); err != nil {
+	for _, at := range []authz.Place{thread.Place, target.Place()} {
+		if err := authz.Authorize(snapshot, by, action.ThreadMove, authz.Resource{What: "Channel", Place: at}, tx.Now()); err != nil {
 			return thread, target, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -48,11 +49,11 @@ func (s *Service) Unpin(ctx context.Context, by authz.Caller, threadID, messageI
 func (s *Service) pin(
 	ctx context.Context, by authz.Caller, threadID, id string, change func(tx storage.Tx, message *PlacedMessage) error,
 ) error {
-	threadID, err := pathID("Thread", threadID)
+	threadID, err := place.PathID("Thread", threadID)
 	if err != nil {
 		return err
 	}
-	if id, err = pathID("Message", id); err != nil {
+	if id, err = place.PathID("Message", id); err != nil {
 		return err
 	}
 	return s.db.Write(ctx, messageKeys(by, threadID, id), func(tx storage.Tx) error {
@@ -80,11 +81,11 @@ func (s *Service) tellPin(tx storage.Tx, by authz.Caller, kind string, message *
 // Pins lists the pinned messages of a thread, by thread_seq.
 func (s *Service) Pins(ctx context.Context, by authz.Caller, threadID string, paging Paging) (wire.Page[wire.Message], error) {
 	none := wire.Page[wire.Message]{}
-	after, err := paging.afterNumber(0)
+	after, err := afterNumber(paging, 0)
 	if err != nil {
 		return none, err
 	}
-	if threadID, err = pathID("Thread", threadID); err != nil {
+	if threadID, err = place.PathID("Thread", threadID); err != nil {
 		return none, err
 	}
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Page[wire.Message], error) {
@@ -92,8 +93,8 @@ func (s *Service) Pins(ctx context.Context, by authz.Caller, threadID string, pa
 		if err != nil {
 			return none, err
 		}
-		messages, err := pinnedBehind(tx, by.Principal, &thread, after, paging.limit())
-		return pageOf(messages, paging.limit(), func(m wire.Message) string { return strconv.FormatInt(m.ThreadSeq, 10) }), err
+		messages, err := pinnedBehind(tx, by.Principal, &thread, after, paging.Size())
+		return place.Page(messages, paging.Size(), func(m wire.Message) string { return strconv.FormatInt(m.ThreadSeq, 10) }), err
 	})
 }
 

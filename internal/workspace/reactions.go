@@ -11,6 +11,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -58,7 +59,7 @@ func (s *Service) react(ctx context.Context, by authz.Caller, id, emoji string, 
 	if err := checkEmoji(emoji); err != nil {
 		return err
 	}
-	id, err := pathID("Message", id)
+	id, err := place.PathID("Message", id)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // ChannelSettings answers what only those who manage a channel see.
 func (s *Service) ChannelSettings(ctx context.Context, by authz.Caller, id string) (wire.ChannelSettings, error) {
-	id, err := pathID("Channel", id)
+	id, err := place.PathID("Channel", id)
 	if err != nil {
 		return wire.ChannelSettings{}, err
 	}
@@ -53,7 +54,7 @@ func (s *Service) PutChannelSettings(
 	if err := checkSettings(&in); err != nil {
 		return wire.ChannelSettings{}, err
 	}
-	id, err := pathID("Channel", id)
+	id, err := place.PathID("Channel", id)
 	if err != nil {
 		return wire.ChannelSettings{}, err
 	}
@@ -68,7 +69,7 @@ func (s *Service) PutChannelSettings(
 			if err != nil {
 				return current, err
 			}
-			if err := requireVersion(ifMatch, current.SettingsVersion, current); err != nil {
+			if err := place.RequireVersion(ifMatch, current.SettingsVersion, current); err != nil {
 				return current, err
 			}
 			return s.storeSettings(tx, by, channel, in)
@@ -79,7 +80,7 @@ func (s *Service) PutChannelSettings(
 }
 
 func checkSettings(in *wire.PutSettings) error {
-	if err := checkText("/prompt", in.Prompt, maxPrompt); err != nil {
+	if err := place.Text("/prompt", in.Prompt, maxPrompt); err != nil {
 		return err
 	}
 	if len(in.Agents) > maxAgents {
@@ -89,7 +90,7 @@ func checkSettings(in *wire.PutSettings) error {
 	for i := range in.Agents {
 		agent := &in.Agents[i]
 		pointer := fmt.Sprintf("/agents/%d/", i)
-		id, err := bodyID(pointer+"agent_id", agent.AgentID)
+		id, err := place.BodyID(pointer+"agent_id", agent.AgentID)
 		switch {
 		case err != nil:
 			return err

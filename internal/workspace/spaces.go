@@ -9,6 +9,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -58,7 +59,7 @@ func (s *Service) tellSpace(tx storage.Tx, by authz.Caller, kind, done string, s
 
 // Spaces lists the spaces the caller sees, by id.
 func (s *Service) Spaces(ctx context.Context, by authz.Caller, paging Paging) (wire.Page[wire.Space], error) {
-	after, err := paging.afterID()
+	after, err := paging.AfterID()
 	if err != nil {
 		return wire.Page[wire.Space]{}, err
 	}
@@ -67,14 +68,14 @@ func (s *Service) Spaces(ctx context.Context, by authz.Caller, paging Paging) (w
 		if err != nil {
 			return wire.Page[wire.Space]{}, err
 		}
-		spaces, err := spacesBehind(tx, snapshot, after, int64(paging.limit())+1)
-		return pageOf(spaces, paging.limit(), func(s wire.Space) string { return s.ID }), err
+		spaces, err := spacesBehind(tx, snapshot, after, int64(paging.Size())+1)
+		return place.Page(spaces, paging.Size(), func(s wire.Space) string { return s.ID }), err
 	})
 }
 
 // Space answers a space the caller sees.
 func (s *Service) Space(ctx context.Context, by authz.Caller, id string) (wire.Space, error) {
-	id, err := pathID("Space", id)
+	id, err := place.PathID("Space", id)
 	if err != nil {
 		return wire.Space{}, err
 	}
@@ -91,7 +92,7 @@ func (s *Service) PatchSpace(ctx context.Context, by authz.Caller, id string, if
 			return wire.Space{}, err
 		}
 	}
-	id, err := pathID("Space", id)
+	id, err := place.PathID("Space", id)
 	if err != nil {
 		return wire.Space{}, err
 	}
@@ -102,7 +103,7 @@ func (s *Service) PatchSpace(ctx context.Context, by authz.Caller, id string, if
 			return wire.Space{}, err
 		}
 		return idempotency.Once(tx, by.Key, func() (wire.Space, error) {
-			if err := requireVersion(ifMatch, space.Version, space.Space); err != nil {
+			if err := place.RequireVersion(ifMatch, space.Version, space.Space); err != nil {
 				return wire.Space{}, err
 			}
 			if in.Name == nil || *in.Name == space.Name {

@@ -7,6 +7,7 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -21,7 +22,7 @@ func (s *Service) StartThread(ctx context.Context, by authz.Caller, channelID st
 	if err != nil {
 		return wire.ThreadStarted{}, false, err
 	}
-	if channelID, err = pathID("Channel", channelID); err != nil {
+	if channelID, err = place.PathID("Channel", channelID); err != nil {
 		return wire.ThreadStarted{}, false, err
 	}
 	post.hash = hashOf("start", channelID, in.Title, post.content, post.fileIDs)

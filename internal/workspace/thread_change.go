@@ -10,6 +10,7 @@ import (
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -20,7 +21,7 @@ import (
 func (s *Service) changeThread(
 	ctx context.Context, by authz.Caller, id string, ifMatch *int64, change func(thread *PlacedThread) (string, error),
 ) (wire.Thread, error) {
-	id, err := pathID("Thread", id)
+	id, err := place.PathID("Thread", id)
 	if err != nil {
 		return wire.Thread{}, err
 	}
@@ -31,7 +32,7 @@ func (s *Service) changeThread(
 			return wire.Thread{}, err
 		}
 		return onceThread(tx, by, func() (wire.Thread, error) {
-			if err := requireVersion(ifMatch, thread.Version, thread.Thread); err != nil {
+			if err := place.RequireVersion(ifMatch, thread.Version, thread.Thread); err != nil {
 				return wire.Thread{}, err
 			}
 			kind, err := change(&thread)

@@ -11,6 +11,7 @@ import (
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -23,22 +24,19 @@ func (s *Service) Threads(
 	if state != "" && state != wire.ThreadOpen && state != wire.ThreadDone {
 		return none, fault.Invalid("state", "must be open or done")
 	}
-	at, afterID, given, err := paging.afterPlace()
+	at, afterID, err := afterPair(paging, math.MaxInt64)
 	if err != nil {
 		return none, err
 	}
-	if !given {
-		at = math.MaxInt64
-	}
-	if channelID, err = pathID("Channel", channelID); err != nil {
+	if channelID, err = place.PathID("Channel", channelID); err != nil {
 		return none, err
 	}
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Page[wire.Thread], error) {
 		if _, _, err := AuthorizedChannel(tx, by, action.ThreadRead, channelID); err != nil {
 			return none, err
 		}
-		threads, err := threadsBehind(tx, channelID, state, at, afterID, paging.limit()+1)
-		return pageOf(threads, paging.limit(), func(t wire.Thread) string {
+		threads, err := threadsBehind(tx, channelID, state, at, afterID, paging.Size()+1)
+		return place.Page(threads, paging.Size(), func(t wire.Thread) string {
 			return strconv.FormatInt(t.LastActivityAt.UnixMicro(), 10) + "_" + t.ID
 		}), err
 	})
@@ -63,7 +61,7 @@ func threadsBehind(tx storage.Tx, channelID string, state wire.ThreadState, at i
 
 // Thread answers a thread the caller sees.
 func (s *Service) Thread(ctx context.Context, by authz.Caller, id string) (wire.Thread, error) {
-	id, err := pathID("Thread", id)
+	id, err := place.PathID("Thread", id)
 	if err != nil {
 		return wire.Thread{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/eventlog"
-	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity/lru"
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -66,17 +65,6 @@ func New(o Options) *Service {
 		db: o.DB, log: o.Log, authz: o.Authz, env: o.Env, maxChars: o.MaxChars, maxAttachments: o.MaxAttachments,
 		maxPayload: o.MaxPayload, hooks: o.Hooks, snapshots: lru.New[string, *authz.Snapshot](maxSnapshots),
 	}
-}
-
-// AnyVersion as If-Match stands for "*": there is an object, whatever its version.
-const AnyVersion int64 = -1
-
-// requireVersion refuses a change whose If-Match names another version than the current one. nil is no header.
-func requireVersion(ifMatch *int64, current int64, object any) error {
-	if ifMatch == nil || *ifMatch == AnyVersion || *ifMatch == current {
-		return nil
-	}
-	return fault.Stale(object)
 }
 
 // event is an event of the caller's; what else it has is added by its producer.
