@@ -1,0 +1,162 @@
+package workspace
+
+import (
+	"slices"
+
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// count is how much of a thread is unread. The server computes it for the snapshot and for
+// read_state.updated; in between it is counted here (ES-14).
+type count struct {
+	LastRead int64          `json:"last_read"`
+	Version  int64          `json:"version"`
+	Unread   int64          `json:"unread"`
+	Mentions int64          `json:"mentions"`
+	Clear    int64          `json:"clear"` // nothing up to it was unread when the first unread message above it came
+	Floor    int64          `json:"floor"`
+	Floored  bool           `json:"floored"`         // Floor is known
+	Marks    map[int64]mark `json:"marks,omitempty"` // by thread_seq: what was counted for a message
+}
+
+// mark is what is known of one message for counting.
+type mark struct {
+	Mentions bool `json:"m,omitempty"`
+	Deleted  bool `json:"d,omitempty"`
+}
+
+func (c *count) readTo() int64 { return max(c.LastRead, c.Floor, c.Clear) }
+
+// remember notes what was counted for a message; beyond the bound the oldest is forgotten, which makes a
+// later change of it a reason to ask the server.
+func (c *count) remember(seq int64, m mark) {
+	if c.Marks == nil {
+		c.Marks = map[int64]mark{}
+	}
+	c.Marks[seq] = m
+	for len(c.Marks) > maxMarks {
+		oldest := seq
+		for other := range c.Marks {
+			oldest = min(oldest, other)
+		}
+		delete(c.Marks, oldest)
+	}
+}
+
+func (s *State) countOf(thread string) *count {
+	if c, known := s.counts.get(thread); known {
+		return c
+	}
+	c := &count{}
+	if held, known := s.threads.get(thread); known {
+		c.Floor, c.Floored = held.UnreadFloorSeq, true
+	}
+	return c
+}
+
+// countMessage counts a message that was written, changed or deleted. What an event cannot tell, because the
+// message was counted by the server and is not held here, is asked for.
+func (s *State) countMessage(event string, message wire.Message) {
+	if message.Author.ID == s.core.Me.ID || message.Origin == wire.OriginImport {
+		return
+	}
+	c := s.countOf(message.ThreadID)
+	if message.ThreadSeq <= c.readTo() {
+		return
+	}
+	now := mark{Mentions: slices.Contains(message.MentionIDs, s.core.Me.ID), Deleted: message.DeletedAt != nil}
+	if event == TypeMessageCreated {
+		if c.Unread == 0 {
+			c.Clear = message.ThreadSeq - 1
+		}
+		c.add(mark{Deleted: true}, now)
+		c.remember(message.ThreadSeq, now)
+		s.counts.put(message.ThreadID, c)
+		return
+	}
+	before, known := s.countedAs(c, message)
+	switch {
+	case known:
+	case c.Unread == 0:
+		return
+	case c.Mentions == 0 && (c.Floored || !now.Deleted): // it cannot have mentioned anybody before
+		before = mark{}
+	default:
+		s.need(NeedSnapshot, "")
+		return
+	}
+	c.add(before, now)
+	c.remember(message.ThreadSeq, now)
+	s.counts.put(message.ThreadID, c)
+}
+
+// countedAs answers how a message was counted before it changed.
+func (s *State) countedAs(c *count, message wire.Message) (mark, bool) {
+	if m, known := c.Marks[message.ThreadSeq]; known {
+		return m, true
+	}
+	held, known := s.messages.get(message.ID)
+	if !known || held.Version >= message.Version {
+		return mark{}, false
+	}
+	return mark{Mentions: slices.Contains(held.MentionIDs, s.core.Me.ID), Deleted: held.DeletedAt != nil}, true
+}
+
+// add replaces what a message counted by what it counts now.
+func (c *count) add(before, now mark) {
+	one := func(is bool) int64 {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	c.Unread = max(0, c.Unread+one(!now.Deleted)-one(!before.Deleted))
+	c.Mentions = max(0, c.Mentions+one(now.Mentions && !now.Deleted)-one(before.Mentions && !before.Deleted))
+}
+
+// noteFloor follows an import: what lies below counts as unread for nobody. Which of the counted messages
+// that are only the server knows. seq is of the event that says it, 0 for something loaded.
+func (s *State) noteFloor(seq int64, thread wire.Thread) {
+	c, known := s.counts.get(thread.ID)
+	if !known || c.Floored && thread.UnreadFloorSeq <= c.Floor {
+		return
+	}
+	before := c.readTo()
+	c.Floor, c.Floored = max(c.Floor, thread.UnreadFloorSeq), true
+	s.counts.put(thread.ID, c)
+	if (seq == 0 || seq > s.core.CountedTo) && c.Unread > 0 && c.Floor > before {
+		s.need(NeedSnapshot, "")
+	}
+}
+
+// applyReadState takes what the server counted in the same transaction.
+func (s *State) applyReadState(event Event, said wire.ReadState) {
+	c := s.countOf(said.ThreadID)
+	if said.Version >= c.Version {
+		c.LastRead, c.Version = said.LastReadSeq, said.Version
+	}
+	if event.Seq > s.core.CountedTo {
+		c.Unread, c.Mentions, c.Clear = said.UnreadCount, said.MentionCount, 0
+		for seq := range c.Marks {
+			if seq <= said.LastReadSeq {
+				delete(c.Marks, seq)
+			}
+		}
+		s.core.CountedTo = event.Seq
+	}
+	s.counts.put(said.ThreadID, c)
+}
+
+// mergeCounts takes the counts of a snapshot, which names threads with unread messages only.
+func (s *State) mergeCounts(states []wire.ReadState, at int64) {
+	for id, c := range s.counts.rows {
+		c.Unread, c.Mentions, c.Clear, c.Marks = 0, 0, 0, nil
+		s.counts.put(id, c)
+	}
+	for _, said := range states {
+		c := s.countOf(said.ThreadID)
+		c.LastRead, c.Version, c.Unread, c.Mentions = said.LastReadSeq, said.Version, said.UnreadCount, said.MentionCount
+		s.counts.put(said.ThreadID, c)
+	}
+	s.core.CountedTo = at
+}
