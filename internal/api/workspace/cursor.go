@@ -1,0 +1,47 @@
+package workspace
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cairnsync/cairn/internal/fault"
+)
+
+const (
+	// maxCursor is the longest cursor that is looked at.
+	maxCursor = 1024
+	// pageStandard and pageMost are how many items a page of a list has.
+	pageStandard, pageMost = 50, 100
+)
+
+// A list cursor is opaque to clients: the route it belongs to and where the next page begins. It gives
+// nothing that the list does not, so it is checked, not signed.
+
+// cursorOf writes the cursor of a list of a route; an empty position is the last page.
+func cursorOf(route, position string) string {
+	if position == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(route + "\x00" + position))
+}
+
+// positionOf reads a cursor of the route; an empty one is the beginning.
+func positionOf(route, cursor string) (string, error) {
+	if cursor == "" {
+		return "", nil
+	}
+	wrong := fault.Invalid("cursor", "must be the next_cursor of an earlier page of this list")
+	if len(cursor) > maxCursor {
+		return "", wrong
+	}
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil {
+		return "", wrong
+	}
+	of, position, found := strings.Cut(string(decoded), "\x00")
+	if !found || of != route || position == "" || !utf8.ValidString(position) || strings.ContainsRune(position, 0) {
+		return "", wrong
+	}
+	return position, nil
+}
