@@ -110,6 +110,7 @@ type State struct {
 	MinRetained       int64 // events below it were removed
 	SyncEpoch         string
 	InstanceID        string
+	InstanceName      string
 	PermissionVersion int64
 }
 
@@ -117,10 +118,10 @@ type State struct {
 func StateOf(tx storage.Tx) (State, error) {
 	var s State
 	_, err := tx.Get(
-		`SELECT i.id, i.sync_epoch, i.min_retained_seq, e.value, p.value
+		`SELECT i.id, i.name, i.sync_epoch, i.min_retained_seq, e.value, p.value
 		   FROM instance i, sequence_counters e, sequence_counters p
 		  WHERE e.name = 'event_seq' AND p.name = 'permission_version'`,
-		nil, &s.InstanceID, &s.SyncEpoch, &s.MinRetained, &s.Head, &s.PermissionVersion)
+		nil, &s.InstanceID, &s.InstanceName, &s.SyncEpoch, &s.MinRetained, &s.Head, &s.PermissionVersion)
 	if err != nil {
 		return State{}, fmt.Errorf("read state of the log: %w", err)
 	}

@@ -28,6 +28,8 @@ const (
 	RateLimited           Code = "rate_limited"           // `retry_after` says how long, in seconds
 	UnknownOp             Code = "unknown_op"             // a gateway op nobody knows
 	NotImplementedForKind Code = "not_available_for_kind" // this op or route is not for this kind of principal
+	RangeNotSatisfiable   Code = "range_not_satisfiable"  // the file has no such bytes
+	UpgradeRequired       Code = "upgrade_required"       // the gateway is a WebSocket
 )
 
 var workspaceTable = map[Code]Info{
@@ -55,6 +57,8 @@ var workspaceTable = map[Code]Info{
 	RateLimited:           {429, TypeRateLimit, true},
 	UnknownOp:             {400, TypeInvalidRequest, false},
 	NotImplementedForKind: {403, TypeInvalidRequest, false},
+	RangeNotSatisfiable:   {416, TypeInvalidRequest, false},
+	UpgradeRequired:       {426, TypeInvalidRequest, false},
 }
 
 // The close codes of the Workspace gateway (ES-6.4). CloseNormal and CloseGoingAway are shared.
