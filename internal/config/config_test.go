@@ -188,7 +188,7 @@ func TestWrongValues(t *testing.T) {
 		"auth.oidc.client_id": "a\nb", "auth.oidc.client_secret": "a\nb", "auth.oidc.provision": "on",
 		"ready_file": "a\nb", "shutdown_timeout": "-1s", "http.allowed_origins": "*,*", "cluster.mode": "two",
 		"limits.enabled": "on", "rl.gateway_connect": "0/1m", "rl.login": "1", "rl.write": "5/0s", "rl.search": "a/1m",
-		"file.max_bytes": "1MB",
+		"file.max_bytes": "1MB", "file.dir": "a\nb", "file.scanner": "avast", "file.clamd_address": "a\nb",
 	}
 	for _, key := range config.Keys() {
 		t.Run(key, func(t *testing.T) {

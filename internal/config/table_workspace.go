@@ -140,6 +140,19 @@ var workspaceTable = []setting{
 		"Largest file, in bytes.",
 	},
 	{
+		"file.dir", "", text(func(c *Config) *string { return &c.File.Dir }, "a path of a folder, or empty"),
+		"Folder of uploaded files; all nodes share it. Empty is cairn-files beside the SQLite file, or in the working directory.",
+	},
+	{
+		"file.scanner", "none", choice(func(c *Config) *string { return &c.File.Scanner }, "none", "clamd"),
+		"What looks through uploaded files before anybody gets them.",
+	},
+	{
+		"file.clamd_address", "127.0.0.1:3310",
+		text(func(c *Config) *string { return &c.File.ClamdAddress }, "host:port, or unix:/path of a socket"),
+		"Where clamd listens, for file.scanner clamd.",
+	},
+	{
 		"file.invocation_hold_max", "2m", span(func(c *Config) *duration { return &c.File.InvocationHoldMax }, "0s", "1h"),
 		"How long the invocation of an agent waits for attachments to be scanned.",
 	},

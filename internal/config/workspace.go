@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
 
 // Sync is how the event log, the gateway and catching up behave (ES-18).
 type Sync struct {
@@ -62,6 +66,9 @@ type Message struct {
 // File bounds uploads.
 type File struct {
 	MaxBytes          int64
+	Dir               string // empty is FilesDir
+	Scanner           string // none or clamd
+	ClamdAddress      string
 	InvocationHoldMax time.Duration
 }
 
@@ -104,6 +111,20 @@ type Gateway struct {
 // Cluster says whether other nodes share the database.
 type Cluster struct {
 	Mode string // single, multi, or empty for what the database suggests; ask Multi
+}
+
+// FilesDir is the folder of uploaded files (file.dir): without a word about it, beside the SQLite file, or in the
+// working directory.
+func (c Config) FilesDir() string {
+	const name = "cairn-files"
+	if c.File.Dir != "" {
+		return c.File.Dir
+	}
+	path, onSQLite := strings.CutPrefix(c.Database, "sqlite:")
+	if !onSQLite {
+		return name
+	}
+	return filepath.Join(filepath.Dir(strings.TrimPrefix(path, "//")), name)
 }
 
 // Multi reports whether other nodes may share the database (cluster.mode): without a word about it, they may on
