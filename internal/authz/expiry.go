@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/cairnsync/cairn/internal/service"
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -105,14 +105,7 @@ func (s *Service) Sweep(ctx context.Context, notice time.Duration) error {
 	return s.announce(ctx, notice)
 }
 
-// Sweeper sweeps from time to time. It is a service.Service.
-type Sweeper struct {
-	options SweeperOptions
-	cancel  context.CancelFunc
-	done    sync.WaitGroup
-}
-
-// SweeperOptions are what a Sweeper needs.
+// SweeperOptions are what the sweeping needs.
 type SweeperOptions struct {
 	Authz *Service
 	Log   *slog.Logger
@@ -120,34 +113,11 @@ type SweeperOptions struct {
 	Interval, Notice time.Duration
 }
 
-// NewSweeper makes a Sweeper.
-func NewSweeper(options SweeperOptions) *Sweeper { return &Sweeper{options: options} }
-
-// Start begins to sweep.
-func (s *Sweeper) Start(ctx context.Context) error {
-	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.done.Go(func() {
-		ticker := time.NewTicker(s.options.Interval)
-		defer ticker.Stop()
-		for {
-			if err := s.options.Authz.Sweep(ctx, s.options.Notice); err != nil && ctx.Err() == nil {
-				s.options.Log.Warn("end what has run out", "error", err)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
+// NewSweeper makes the service that sweeps from time to time.
+func NewSweeper(options SweeperOptions) service.Service {
+	return service.Every(options.Interval, func(ctx context.Context) {
+		if err := options.Authz.Sweep(ctx, options.Notice); err != nil && ctx.Err() == nil {
+			options.Log.Warn("end what has run out", "error", err)
 		}
 	})
-	return nil
-}
-
-// Stop ends the sweeping.
-func (s *Sweeper) Stop(context.Context) error {
-	if s.cancel != nil {
-		s.cancel()
-	}
-	s.done.Wait()
-	return nil
 }

@@ -2,8 +2,6 @@ package eventlog
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -39,13 +37,10 @@ var moveTable = storage.Table{Name: "thread_moves", Columns: []storage.Column{
 	{Name: "thread_id", Type: storage.Text},
 }}
 
-var columns = func() string {
-	names := make([]string, len(table.Columns))
-	for i, column := range table.Columns {
-		names[i] = column.Name
-	}
-	return strings.Join(names, ", ")
-}()
+// columns are what scan reads: a missing text is an empty one, a missing version 0.
+const columns = `seq, id, type, schema_version, occurred_at, coalesce(actor_id, ''), coalesce(actor_kind, ''), coalesce(space_id, ''),
+	coalesce(channel_id, ''), coalesce(thread_id, ''), resource_kind, resource_id, coalesce(resource_version, 0), coalesce(audience_principal_id, ''),
+	payload, redacted, truncated, coalesce(correlation_id, ''), coalesce(trace_context, ''), coalesce(client_msg_id, ''), permission_version`
 
 func (r *Record) row() []any {
 	var actorID, actorKind any
@@ -73,35 +68,23 @@ func optional(text string) any {
 
 func scan(row storage.Row) (*Record, error) {
 	var r Record
-	var actorID, actorKind, space, channel, thread, audience, correlation, trace, message *string
-	var version *int64
-	var payload []byte
-	err := row.Scan(&r.Seq, &r.ID, &r.Type, &r.SchemaVersion, &r.OccurredAt, &actorID, &actorKind, &space, &channel, &thread,
-		&r.Resource.Kind, &r.Resource.ID, &version, &audience, &payload, &r.Redacted, &r.Truncated,
-		&correlation, &trace, &message, &r.PermissionVersion)
+	var actor wire.Actor
+	err := row.Scan(&r.Seq, &r.ID, &r.Type, &r.SchemaVersion, &r.OccurredAt, &actor.ID, (*string)(&actor.Kind),
+		&r.Scope.SpaceID, &r.Scope.ChannelID, &r.Scope.ThreadID, &r.Resource.Kind, &r.Resource.ID, &r.Resource.Version, &r.AudienceID,
+		(*[]byte)(&r.Payload), &r.Redacted, &r.Truncated, &r.CorrelationID, &r.TraceContext, &r.ClientMsgID, &r.PermissionVersion)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read event: %w", err)
 	}
-	if actorKind != nil {
-		r.Actor = &wire.Actor{ID: value(actorID), Kind: wire.Kind(*actorKind)}
+	if actor.Kind != "" {
+		r.Actor = &actor
 	}
-	if version != nil {
-		r.Resource.Version = *version
-	}
-	r.Scope = wire.Scope{SpaceID: value(space), ChannelID: value(channel), ThreadID: value(thread)}
-	if r.AudienceID = value(audience); r.AudienceID != "" {
+	if r.AudienceID != "" {
 		r.Audience = wire.AudienceSelf
 	}
-	r.Payload = payload
-	r.CorrelationID, r.TraceContext, r.ClientMsgID = value(correlation), value(trace), value(message)
-	return &r, nil
-}
-
-func value(text *string) string {
-	if text == nil {
-		return ""
+	if t := TypeOf(r.Type); t != nil {
+		r.Type, r.Resource.Kind = t.Name, t.Resource // one text for all, not one for each row
 	}
-	return *text
+	return &r, nil
 }
 
 // State is where the log stands.
@@ -151,31 +134,6 @@ func After(tx storage.Tx, after, upTo int64, limit int) ([]*Record, error) {
 	return query(tx, `SELECT `+columns+` FROM event_log WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, after, upTo, limit)
 }
 
-// Filter is what a principal may possibly see (ES-7.2). It narrows the reading; whether an event is
-// delivered is decided for each by its receive action.
-type Filter struct {
-	Principal    string
-	Channels     []string // visible ones
-	Spaces       []string // with at least one visible channel, or a grant
-	FullSpaces   []string // with a grant on the space
-	InstanceWide bool     // owner, or a grant on the instance
-	MovedThreads []string // threads that moved, after the cursor, to where the principal may see them
-}
-
-// Visible answers the events after a number up to and including upTo that filter lets through, in order,
-// at most limit.
-func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) ([]*Record, error) {
-	return query(tx, `SELECT `+columns+` FROM event_log
-		  WHERE seq > $1 AND seq <= $2
-		    AND ((audience_principal_id IS NULL
-		          AND (channel_id = ANY($4) OR space_id = ANY($5) OR (channel_id IS NULL AND space_id = ANY($6))
-		               OR ($7 AND space_id IS NOT NULL) OR thread_id = ANY($8)
-		               OR (space_id IS NULL AND channel_id IS NULL)))
-		         OR audience_principal_id = $9)
-		  ORDER BY seq LIMIT $3`,
-		after, upTo, limit, filter.Channels, filter.FullSpaces, filter.Spaces, filter.InstanceWide, filter.MovedThreads, filter.Principal)
-}
-
 func query(tx storage.Tx, text string, args ...any) ([]*Record, error) {
 	var records []*Record
 	err := tx.Query(text, args, func(row storage.Row) error {
@@ -187,57 +145,4 @@ func query(tx storage.Tx, text string, args ...any) ([]*Record, error) {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	return records, nil
-}
-
-// Moves answers the threads that moved in events after a number. Events before a move name the channel the
-// thread was in; what counts is the current one.
-func Moves(tx storage.Tx, after int64) ([]string, error) {
-	var threads []string
-	err := tx.Query(`SELECT DISTINCT thread_id FROM thread_moves WHERE seq > $1`, []any{after}, func(row storage.Row) error {
-		var id string
-		err := row.Scan(&id)
-		threads = append(threads, id)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read moved threads: %w", err)
-	}
-	return threads, nil
-}
-
-// retentionBatch is how many events one transaction removes.
-const retentionBatch = 1000
-
-// Trim removes up to one batch of events older than keep (sync.event_retention) from the beginning of the
-// log and answers how many it removed. min_retained_seq moves in the same transaction (ES-7.3).
-func Trim(tx storage.Tx, keep time.Duration) (int64, error) {
-	var from, upTo int64
-	if _, err := tx.Get(`SELECT min_retained_seq FROM instance`, nil, &from); err != nil {
-		return 0, fmt.Errorf("read beginning of the log: %w", err)
-	}
-	// Times do not order the log: the first event that is young enough keeps everything after it.
-	_, err := tx.Get(
-		`SELECT coalesce(min(CASE WHEN occurred_at >= $3 THEN seq END), max(seq) + 1, $1)
-		   FROM (SELECT seq, occurred_at FROM event_log WHERE seq >= $1 ORDER BY seq LIMIT $2) oldest`,
-		[]any{from, retentionBatch, tx.Now().Add(-keep)}, &upTo)
-	if err != nil {
-		return 0, fmt.Errorf("find old events: %w", err)
-	}
-	if upTo <= from {
-		return 0, nil
-	}
-	steps := []struct {
-		query string
-		args  []any
-	}{
-		{`UPDATE instance SET min_retained_seq = $1`, []any{upTo}},
-		{`DELETE FROM event_log WHERE seq < $1`, []any{upTo}},
-		{`DELETE FROM thread_moves WHERE seq < $1`, []any{upTo}},
-	}
-	for _, step := range steps {
-		if err := tx.Exec(step.query, step.args...); err != nil {
-			return 0, fmt.Errorf("remove old events: %w", err)
-		}
-	}
-	return upTo - from, nil
 }

@@ -16,10 +16,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/service"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 )
@@ -163,6 +165,29 @@ func Sweep(ctx context.Context, db storage.DB, ttl time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// SweeperOptions are what the sweeping needs.
+type SweeperOptions struct {
+	DB  storage.DB
+	Log *slog.Logger
+	// TTL is sync.idempotency_key_ttl.
+	TTL time.Duration
+}
+
+// Bounds of how often old keys are removed: a tenth of the time they are kept, within these.
+const (
+	leastSweepInterval = 100 * time.Millisecond
+	mostSweepInterval  = 5 * time.Minute
+)
+
+// NewSweeper makes the service that removes old keys from time to time.
+func NewSweeper(options SweeperOptions) service.Service {
+	return service.Every(min(max(options.TTL/10, leastSweepInterval), mostSweepInterval), func(ctx context.Context) {
+		if err := Sweep(ctx, options.DB, options.TTL); err != nil && ctx.Err() == nil {
+			options.Log.Warn("remove old idempotency keys", "error", err)
+		}
+	})
 }
 
 // Running knows the requests of this process that have not been answered yet.
