@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 			Write: config.Rate{Count: 3000, Per: time.Minute}, Search: config.Rate{Count: 300, Per: time.Minute},
 		},
 		Message: config.Message{MaxChars: 20_000, MaxAttachments: 10},
-		File:    config.File{MaxBytes: 100 << 20, InvocationHoldMax: 2 * time.Minute},
+		File:    config.File{MaxBytes: 100 << 20, Scanner: "none", ClamdAddress: "127.0.0.1:3310", InvocationHoldMax: 2 * time.Minute},
 		Voice:   config.Voice{TranscriptHoldMax: 5 * time.Minute},
 		Command: config.Command{AutocompleteTimeout: 3 * time.Second, AutocompleteMaxChoices: 25},
 		Stats:   config.Stats{LiveInterval: 5 * time.Second},
