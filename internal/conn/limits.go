@@ -28,6 +28,7 @@ type Limits struct {
 	WriteTimeout time.Duration // a socket that takes nothing for this long ends the stream; default 30 s
 	CloseWithin  time.Duration // longest time from the decision to close until the connection ends; default 5 s
 	MaxAge       time.Duration // longest life of a stream; default 30 min (SS-STR-4)
+	RoomBytes    int           // bytes that may wait for a client when Room lets a replay go on; default half of QueueBytes
 	Codes        Codes         // what WebSockets are closed with
 	// TellStuck sends a stream whose socket takes nothing for WriteTimeout the close frame behind what is on its
 	// way, in place of cutting the connection at once: a client that reads again within CloseWithin learns why.
@@ -83,6 +84,7 @@ func (l Limits) withDefaults() Limits {
 		WriteTimeout: cmp.Or(l.WriteTimeout, 30*time.Second),
 		CloseWithin:  cmp.Or(l.CloseWithin, 5*time.Second),
 		MaxAge:       cmp.Or(l.MaxAge, 30*time.Minute),
+		RoomBytes:    cmp.Or(l.RoomBytes, cmp.Or(l.QueueBytes, 4<<20)/2),
 		Codes:        l.Codes.withDefaults(),
 		TellStuck:    l.TellStuck,
 	}

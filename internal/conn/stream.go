@@ -194,7 +194,7 @@ func (s *Stream) Offer(b *Block) bool {
 	return true
 }
 
-// Room waits until the queue is at most half full, so that a replay goes at the client's pace. A
+// Room waits until the queue holds at most half of QueueFrames and RoomBytes, so that a replay goes at the client's pace. A
 // block of at most half QueueFrames that is sent then never cuts the stream, whatever its size.
 func (s *Stream) Room(ctx context.Context) error {
 	for {
@@ -222,7 +222,7 @@ func (s *Stream) Room(ctx context.Context) error {
 }
 
 func (s *Stream) hasRoom() bool {
-	return s.queue.frames <= s.keeper.limits.QueueFrames/2 && s.queue.bytes <= s.keeper.limits.QueueBytes/2
+	return s.queue.frames <= s.keeper.limits.QueueFrames/2 && s.queue.bytes <= s.keeper.limits.RoomBytes
 }
 
 // Close ends the stream after what already waits: a WebSocket by the close handshake with c and

@@ -1,0 +1,348 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/conn"
+	"github.com/cairnsync/cairn/internal/eventlog"
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+const (
+	// scanned is how much of the log one reading goes through at most, in pages: who sees little is told how far it was
+	// checked while the rest is read.
+	scanned = 32
+	// readers bounds the pages that are read at the same time.
+	readers = 8
+	// maxSendBytes bounds what is sent at once, well within the queue.
+	maxSendBytes = queueBytes / 4
+)
+
+// catchUp sends what the connection missed, and lets it join the live events (ES-7.2). It is a goroutine of the
+// gateway.
+func (s *session) catchUp(after, upTo int64) {
+	err := s.replay(after, upTo)
+	if err == nil {
+		err = s.goLive(upTo)
+	}
+	switch {
+	case err == nil, errors.Is(err, conn.ErrClosed), s.g.ctx.Err() != nil:
+	default:
+		s.g.Log.Error("gateway: cannot catch up", "error", err)
+		s.close(code.CloseUnknownError, "The log could not be read.")
+	}
+}
+
+// replay sends the visible events behind after up to upTo, page by page, at the client's pace.
+func (s *session) replay(after, upTo int64) error {
+	for after < upTo {
+		if err := s.stream.Room(s.g.ctx); err != nil {
+			return err //nolint:wrapcheck // conn.ErrClosed, or the gateway's end
+		}
+		events, checked, err := s.page(after, upTo)
+		if err != nil {
+			return err
+		}
+		if err := s.sendPage(events, after, checked); err != nil {
+			return err
+		}
+		after = checked
+	}
+	return nil
+}
+
+// page answers visible events, and up to where the log was checked for them.
+func (s *session) page(after, upTo int64) (visible []*event, checked int64, err error) {
+	if visible, checked, ok := s.remembered(after, upTo); ok {
+		return visible, checked, nil
+	}
+	return s.readPage(after, upTo)
+}
+
+// remembered is a page out of memory.
+func (s *session) remembered(after, upTo int64) (visible []*event, checked int64, ok bool) {
+	g := s.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	events, ok := g.ring.after(after, g.Limits.CatchupPageSize)
+	if !ok || len(events) == 0 || s.over {
+		return nil, upTo, s.over
+	}
+	now := g.now()
+	for _, ev := range events {
+		if ev.record.Seq > upTo {
+			break
+		}
+		checked = ev.record.Seq
+		resource := ev.resource(&g.places, g.moved)
+		if ev.reaches(s.p.permissions, &resource, &g.places, g.moved, now) {
+			visible = append(visible, ev)
+		}
+	}
+	return visible, checked, true
+}
+
+// readPage is a page out of the database.
+func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, err error) {
+	g := s.g
+	select {
+	case g.reading <- struct{}{}:
+		defer func() { <-g.reading }()
+	case <-g.ctx.Done():
+		return nil, 0, g.ctx.Err() //nolint:wrapcheck // the end
+	}
+	g.mu.Lock()
+	permissions := s.p.permissions
+	g.mu.Unlock()
+	limit := g.Limits.CatchupPageSize
+	upTo = min(upTo, after+int64(limit*scanned))
+	read, err := storage.Read(g.ctx, g.DB, func(tx storage.Tx) (readEvents, error) {
+		g.learnClock(tx)
+		return readVisible(tx, permissions, after, upTo, limit)
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read a page of the log: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.over {
+		return nil, upTo, nil
+	}
+	return read.visible(s.p.permissions, &g.places, g.now()), read.checked, nil
+}
+
+// readEvents is a page of the log as the database has it.
+type readEvents struct {
+	events  []*event
+	moved   map[string]authz.Place // where threads are that moved behind the page's beginning
+	checked int64
+}
+
+// visible answers the events that somebody may receive now.
+func (r *readEvents) visible(permissions *authz.Snapshot, p *places, now time.Time) []*event {
+	moved := func(threadID string) (authz.Place, bool) { place, ok := r.moved[threadID]; return place, ok }
+	visible := make([]*event, 0, len(r.events))
+	for _, ev := range r.events {
+		resource := ev.resource(p, moved)
+		if ev.reaches(permissions, &resource, p, moved, now) {
+			visible = append(visible, ev)
+		}
+	}
+	return visible
+}
+
+// readVisible reads what permissions may let through (ES-7.2.1), in one transaction with what decides about it.
+func readVisible(tx storage.Tx, permissions *authz.Snapshot, after, upTo int64, limit int) (readEvents, error) {
+	moved, err := readMoved(tx, after)
+	if err != nil {
+		return readEvents{}, err
+	}
+	now := tx.Now()
+	filter := eventlog.Filter{
+		Principal: permissions.Principal.ID, Channels: permissions.GrantedChannels(now), FullSpaces: permissions.GrantedSpaces(now),
+		InstanceWide: permissions.SeesEverything(now),
+	}
+	filter.Spaces = append(permissions.HomeSpaces(now), filter.FullSpaces...)
+	for id, place := range moved {
+		if permissions.Level(place, now) != wire.LevelNone {
+			filter.MovedThreads = append(filter.MovedThreads, id)
+		}
+	}
+	records, err := eventlog.Visible(tx, filter, after, upTo, limit)
+	if err != nil {
+		return readEvents{}, err //nolint:wrapcheck // says it all
+	}
+	read := readEvents{events: newEvents(records), moved: moved, checked: upTo}
+	if len(records) == limit {
+		read.checked = records[limit-1].Seq
+	}
+	return read, readSubjects(tx, read.events)
+}
+
+// readSubjects reads what those see whom events are about.
+func readSubjects(tx storage.Tx, events []*event) error {
+	var ids []string
+	for _, ev := range events {
+		if ev.aboutPrincipal() {
+			ids = append(ids, ev.record.Resource.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	subjects, err := authz.LoadMany(tx, ids)
+	if err != nil {
+		return err //nolint:wrapcheck // says it all
+	}
+	for _, ev := range events {
+		if ev.aboutPrincipal() {
+			ev.subject = subjects[ev.record.Resource.ID]
+		}
+	}
+	return nil
+}
+
+// readMoved answers where the threads are now that moved behind a number.
+func readMoved(tx storage.Tx, after int64) (map[string]authz.Place, error) {
+	threads, err := eventlog.Moves(tx, after)
+	if err != nil || len(threads) == 0 {
+		return nil, err //nolint:wrapcheck // says it all
+	}
+	return placesOf(tx, threads)
+}
+
+// placesOf answers where threads are. Those that do not exist are missing.
+func placesOf(tx storage.Tx, threads []string) (map[string]authz.Place, error) {
+	all := make(map[string]authz.Place, len(threads))
+	err := tx.Query(
+		`SELECT t.id, t.channel_id, c.space_id, c.archived_at IS NOT NULL, c.read_only, s.archived_at IS NOT NULL
+		   FROM threads t JOIN channels c ON c.id = t.channel_id JOIN spaces s ON s.id = c.space_id WHERE t.id = ANY($1)`,
+		[]any{threads}, func(row storage.Row) error {
+			var id string
+			var place authz.Place
+			err := row.Scan(&id, &place.ChannelID, &place.SpaceID, &place.Archived, &place.ReadOnly, &place.SpaceArchived)
+			all[id] = place
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read places of threads: %w", err)
+	}
+	return all, nil
+}
+
+// sendPage sends the events of a page and the cursors between and behind them (ES-7.1): after every
+// sync.cursor_advance_every numbers that were skipped, and at the end.
+func (s *session) sendPage(events []*event, after, checked int64) error {
+	every := int64(s.g.Limits.CursorAdvanceEvery)
+	p := s.parcel()
+	for _, ev := range events {
+		for !s.quiet && ev.record.Seq-after > every {
+			after += every
+			p.add(cursorBlock(after), 0)
+		}
+		after = ev.record.Seq
+		p.event(ev)
+		if err := p.sendFull(s.g.ctx); err != nil {
+			return err
+		}
+	}
+	for !s.quiet && checked-after > every {
+		after += every
+		p.add(cursorBlock(after), 0)
+	}
+	if !s.quiet {
+		p.add(cursorBlock(checked), 0)
+	}
+	return p.send(s.g.ctx)
+}
+
+// parcel is frames that go out together.
+type parcel struct {
+	s      *session
+	max    int // frames
+	events []*event
+	blocks []*block
+	frames int
+	bytes  int
+}
+
+func (s *session) parcel() *parcel {
+	return &parcel{s: s, max: max(1, s.g.Limits.OutboundQueueMax/2-2)}
+}
+
+func (p *parcel) event(ev *event) {
+	p.events = append(p.events, ev)
+	p.frames, p.bytes = p.frames+1, p.bytes+ev.bytes
+}
+
+// add puts a block behind the events so far.
+func (p *parcel) add(b *block, bytes int) {
+	p.settle()
+	p.blocks = append(p.blocks, b)
+	p.frames, p.bytes = p.frames+b.Len(), p.bytes+bytes
+}
+
+// settle makes blocks of the events so far. Their frames may be replaced by redacted ones under the mutex.
+func (p *parcel) settle() {
+	if len(p.events) == 0 {
+		return
+	}
+	var j joiner
+	p.s.g.mu.Lock()
+	p.blocks = append(p.blocks, j.join(p.events)...)
+	p.s.g.mu.Unlock()
+	p.events = p.events[:0]
+}
+
+// sendFull is send when it is time.
+func (p *parcel) sendFull(ctx context.Context) error {
+	if p.frames < p.max && p.bytes < maxSendBytes {
+		return nil
+	}
+	return p.send(ctx)
+}
+
+func (p *parcel) send(ctx context.Context) error {
+	p.settle()
+	if len(p.blocks) == 0 {
+		return nil
+	}
+	if err := p.s.stream.Room(ctx); err != nil {
+		return err //nolint:wrapcheck // conn.ErrClosed, or the gateway's end
+	}
+	p.s.stream.SendMany(p.blocks)
+	p.blocks, p.frames, p.bytes = nil, 0, 0
+	return nil
+}
+
+// goLive ends the catch-up and sends what was committed meanwhile, as far as it is still allowed (ES-7.2.4, ES-8.3.2).
+func (s *session) goLive(upTo int64) error {
+	g := s.g
+	if !s.quiet {
+		s.stream.Send(blockOf(wire.OpCatchupComplete, wire.CatchupComplete{HeadSeq: upTo}))
+	}
+	for {
+		waiting, live := s.takeWaiting(upTo)
+		if live {
+			return nil
+		}
+		p := s.parcel()
+		for _, ev := range waiting {
+			p.event(ev)
+		}
+		if err := p.send(g.ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// takeWaiting answers some of the events that wait, or makes the connection live when none does.
+func (s *session) takeWaiting(upTo int64) (events []*event, live bool) {
+	g := s.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(s.out) == 0 || s.over {
+		s.catching, s.out = false, nil
+		s.told = max(s.told, upTo)
+		return nil, true
+	}
+	now, n, bytes := g.now(), 0, 0
+	for n < len(s.out) && n < max(1, g.Limits.OutboundQueueMax/2-2) && bytes < maxSendBytes {
+		ev := s.out[n]
+		resource := ev.resource(&g.places, g.moved)
+		if ev.reaches(s.p.permissions, &resource, &g.places, g.moved, now) {
+			events = append(events, ev)
+			bytes += ev.bytes
+		}
+		s.told = ev.record.Seq
+		n++
+	}
+	s.out = s.out[n:]
+	return events, false
+}

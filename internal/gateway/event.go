@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/authz/action"
+	"github.com/cairnsync/cairn/internal/conn"
+	"github.com/cairnsync/cairn/internal/eventlog"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+type (
+	spacePayload   = wire.SpaceEvent
+	channelPayload = wire.ChannelEvent
+	messagePayload = wire.MessageEvent
+	filePayload    = wire.FileEvent
+)
+
+// event is one event of the log, encoded once for whoever receives it. Its record and its frame change when it is
+// redacted; they are guarded by the hub's mu once the hub has it.
+type event struct {
+	record *eventlog.Record
+	kind   *eventlog.Type
+	block  *conn.Block // holds its frame
+	at     int         // which one
+	bytes  int
+
+	owner   string          // of a file: who uploaded it
+	subject *authz.Snapshot // of an event about a principal: what that one sees
+	thread  string          // the thread whose current channel counts, or that has left its channel
+}
+
+// frame answers the block of just this event's frame.
+func (ev *event) frame() *conn.Block { return ev.block.Slice(ev.at, ev.at+1) }
+
+// payloadOf decodes a payload that the catalogue checked when it was written.
+func payloadOf[T any](record *eventlog.Record) (T, bool) {
+	var body T
+	return body, json.Unmarshal(record.Payload, &body) == nil
+}
+
+// newEvents encodes records into one block. Types that this program does not know, of a newer node in the same
+// cluster, have no receive action here and reach nobody.
+func newEvents(records []*eventlog.Record) []*event {
+	events := make([]*event, len(records))
+	frames := make([]conn.Frame, len(records))
+	for i, record := range records {
+		frames[i] = conn.Frame{Text: dispatch(&record.Envelope)}
+		events[i] = &event{record: record, kind: eventlog.TypeOf(record.Type), at: i, bytes: len(frames[i].Text), thread: record.Scope.ThreadID}
+		events[i].learn()
+	}
+	block := conn.NewBlock(frames...)
+	for _, ev := range events {
+		ev.block = block
+	}
+	return events
+}
+
+// unknown stands for the types that are not in the catalogue.
+var unknown = &eventlog.Type{}
+
+// learn reads what decides about receivers out of the payload.
+func (ev *event) learn() {
+	if ev.kind == nil {
+		ev.kind = unknown
+		return
+	}
+	switch ev.kind.Name {
+	case eventlog.FileUpdated:
+		if body, ok := payloadOf[wire.FileEvent](ev.record); ok {
+			ev.owner = body.File.UploadedBy
+		}
+	case eventlog.ThreadMovedOut:
+		if body, ok := payloadOf[wire.ThreadMovedOut](ev.record); ok {
+			ev.thread = body.ThreadID
+		}
+	}
+}
+
+// redact takes the content out of the event, as the log did (ES-2.2). An event that cannot be redacted is answered with
+// false: it must not be sent any more.
+func (ev *event) redact(at time.Time) bool {
+	record, err := eventlog.Redacted(ev.record, at)
+	if err != nil {
+		return false
+	}
+	text := dispatch(&record.Envelope)
+	ev.record, ev.block, ev.at, ev.bytes = record, conn.NewBlock(conn.Frame{Text: text}), 0, len(text)
+	return true
+}
+
+// aboutPrincipal reports whether receivers have to share a channel with the event's subject.
+func (ev *event) aboutPrincipal() bool {
+	return ev.kind.Receive == action.PrincipalRead || ev.kind.Receive == action.AgentRead
+}
+
+// locator answers where threads that moved are now.
+type locator func(threadID string) (authz.Place, bool)
+
+// resource answers what the receive action is asked about: the current channel of a thread, wherever it was when
+// the event was written (workspace specification, section 5).
+func (ev *event) resource(p *places, moved locator) authz.Resource {
+	scope := ev.record.Scope
+	r := authz.Resource{Place: p.of(scope.ChannelID, scope.SpaceID), Owner: ev.owner, Audience: ev.record.AudienceID}
+	if ev.kind.Name != eventlog.ThreadMovedOut && ev.thread != "" {
+		if place, ok := moved(ev.thread); ok {
+			r.Place = place
+		}
+	}
+	if ev.aboutPrincipal() {
+		r.Owner = ev.record.Resource.ID
+	}
+	return r
+}
+
+// reaches decides about one receiver. resource is the event's own.
+func (ev *event) reaches(s *authz.Snapshot, resource *authz.Resource, p *places, moved locator, now time.Time) bool {
+	if ev.kind == unknown {
+		return false
+	}
+	if ev.aboutPrincipal() {
+		mine := *resource
+		mine.Shared = ev.subject != nil && authz.Share(s, ev.subject, now)
+		resource = &mine
+	}
+	if _, may := s.May(ev.kind.Receive, resource, now); !may {
+		return false
+	}
+	return ev.kind.Name != eventlog.ThreadMovedOut || !ev.seesTarget(s, moved, now)
+}
+
+// seesTarget reports whether a receiver of thread.moved_out sees where the thread went: it gets thread.moved.
+func (ev *event) seesTarget(s *authz.Snapshot, moved locator, now time.Time) bool {
+	place, ok := moved(ev.thread)
+	if !ok || place.ChannelID == ev.record.Scope.ChannelID {
+		return false
+	}
+	return s.Level(place, now) != wire.LevelNone
+}
+
+func dispatch(envelope *wire.Envelope) []byte { return encode(wire.OpDispatch, envelope) }
+
+// encode writes a frame.
+func encode(op string, d any) []byte {
+	body, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // what is sent is made of strings, numbers and JSON that was checked
+	}
+	text := make([]byte, 0, len(body)+len(op)+len(`{"op":"","d":}`))
+	text = append(text, `{"op":"`...)
+	text = append(text, op...)
+	text = append(text, `","d":`...)
+	text = append(text, body...)
+	return append(text, '}')
+}
+
+func blockOf(op string, d any) *conn.Block { return conn.NewBlock(conn.Frame{Text: encode(op, d)}) }

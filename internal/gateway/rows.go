@@ -1,0 +1,299 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// rows keeps the rows of gateway sessions: what a client that comes back goes on with, and which of a device's
+// connections counts. Heartbeats and ends of many connections are written together.
+type rows struct {
+	g     *Gateway
+	woken chan struct{}
+
+	mu      sync.Mutex // guards everything below; each is bounded by the connections
+	beats   map[*session]struct{}
+	looks   map[string]struct{} // devices, "" for every one
+	changed map[*session]wire.Focus
+	ends    []*session
+}
+
+const (
+	// rowsAtOnce bounds one statement.
+	rowsAtOnce = 200
+	// gather is how long rows that change wait for others.
+	gather = 10 * time.Millisecond
+	// sweepEvery is how often rows nobody can resume any more are removed, and rows are looked at without a wake-up.
+	sweepEvery = 30 * time.Second
+)
+
+func newRows(g *Gateway) *rows {
+	return &rows{
+		g: g, woken: make(chan struct{}, 1), beats: map[*session]struct{}{}, looks: map[string]struct{}{}, changed: map[*session]wire.Focus{},
+	}
+}
+
+// rowState is the column state.
+type rowState struct {
+	Focus wire.Focus `json:"focus"`
+}
+
+// claim makes s the one connection of its device, with a new gateway session.
+func (r *rows) claim(ctx context.Context, s *session) error {
+	err := r.g.DB.Write(ctx, nil, func(tx storage.Tx) error {
+		return tx.Exec(
+			`INSERT INTO gateway_sessions (id, principal_id, device_id, sign_in_id, state, connection_id, created_at, seen_at)
+			 VALUES ($1, $2, $3, $4, '{}', $5, $6, $7)
+			 ON CONFLICT (principal_id, device_id) DO UPDATE SET id = excluded.id, sign_in_id = excluded.sign_in_id,
+			        state = excluded.state, connection_id = excluded.connection_id, created_at = excluded.created_at, seen_at = excluded.seen_at`,
+			s.id, s.caller.Principal, s.device, s.caller.SignIn, s.connection, tx.Now(), r.good(tx))
+	})
+	if err != nil {
+		return fmt.Errorf("write gateway session: %w", err)
+	}
+	return nil
+}
+
+// good is until when a connection that was heard of just now counts as connected: the window for a resume begins then,
+// unless its end is written before.
+func (r *rows) good(tx storage.Tx) time.Time { return tx.Now().Add(r.g.Limits.HeartbeatInterval) }
+
+// takeOver makes s the connection of a gateway session that there is, and answers its focus. One that is not the
+// caller's, or ended too long ago, is refused with 4006.
+func (r *rows) takeOver(ctx context.Context, s *session) (wire.Focus, error) {
+	state, err := storage.Write(ctx, r.g.DB, nil, func(tx storage.Tx) (string, error) {
+		var device, state string
+		found, err := tx.Get(
+			`SELECT device_id, state FROM gateway_sessions WHERE id = $1 AND principal_id = $2 AND seen_at >= $3 FOR UPDATE`,
+			[]any{s.id, s.caller.Principal, tx.Now().Add(-r.g.Limits.ResumeWindow)}, &device, &state)
+		if err != nil {
+			return "", fmt.Errorf("read gateway session: %w", err)
+		}
+		if !found || s.caller.Kind == wire.KindUser && device != s.caller.Device {
+			return "", nil
+		}
+		s.device = device
+		return state, tx.Exec(`UPDATE gateway_sessions SET connection_id = $2, sign_in_id = $3, seen_at = $4 WHERE id = $1`,
+			s.id, s.connection, s.caller.SignIn, r.good(tx))
+	})
+	if err != nil {
+		return wire.Focus{}, fmt.Errorf("take gateway session over: %w", err)
+	}
+	if state == "" {
+		return wire.Focus{}, &refusal{code.CloseSessionInvalid, "There is no such gateway session any more."}
+	}
+	var was rowState
+	if err := json.Unmarshal([]byte(state), &was); err != nil {
+		return wire.Focus{}, fmt.Errorf("read state of gateway session: %w", err)
+	}
+	return was.Focus, nil
+}
+
+// beat asks for a look whether s is still the connection of its device, and moves its row on.
+func (r *rows) beat(s *session) { r.note(func() { r.beats[s] = struct{}{} }) }
+
+// lookAt asks whether a device's connections here still count; "" is every device.
+func (r *rows) lookAt(device string) { r.note(func() { r.looks[device] = struct{}{} }) }
+
+// keep writes the focus of a connection.
+func (r *rows) keep(s *session, focus wire.Focus) { r.note(func() { r.changed[s] = focus }) }
+
+// ended lets the window for a resume begin.
+func (r *rows) ended(s *session) { r.note(func() { r.ends = append(r.ends, s) }) }
+
+func (r *rows) note(what func()) {
+	r.mu.Lock()
+	what()
+	r.mu.Unlock()
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (r *rows) run() {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-r.g.ctx.Done():
+			return
+		case <-sweep.C:
+			r.sweep()
+			r.lookAt("")
+			continue
+		case <-r.woken:
+		}
+		wait := time.NewTimer(gather)
+		select {
+		case <-wait.C:
+		case <-r.g.ctx.Done():
+		}
+		wait.Stop()
+		if err := r.write(r.g.ctx); err != nil && r.g.ctx.Err() == nil {
+			r.g.Log.Error("gateway: cannot keep gateway sessions", "error", err)
+		}
+	}
+}
+
+// finish writes what is left when nobody is connected any more.
+func (r *rows) finish(ctx context.Context) error { return r.write(ctx) }
+
+// chore is what there is to write.
+type chore struct {
+	beats, looked, ended []*session
+	changed              map[*session]wire.Focus
+}
+
+func (r *rows) next() chore {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	work := chore{ended: r.ends, changed: r.changed}
+	for s := range r.beats {
+		work.beats = append(work.beats, s)
+	}
+	looks := r.looks
+	r.beats, r.looks, r.changed, r.ends = map[*session]struct{}{}, map[string]struct{}{}, map[*session]wire.Focus{}, nil
+	for device := range looks {
+		work.looked = append(work.looked, r.g.connections(device)...)
+	}
+	return work
+}
+
+// write writes and looks. What fails waits for the next heartbeat; the ends of connections are bounded by their last
+// one anyway.
+func (r *rows) write(ctx context.Context) error {
+	work := r.next()
+	for s, focus := range work.changed {
+		if err := r.writeFocus(ctx, s, focus); err != nil {
+			return err
+		}
+	}
+	for some := range inChunks(work.ended) {
+		if err := r.stamp(ctx, some, func(tx storage.Tx) time.Time { return tx.Now() }); err != nil {
+			return err
+		}
+	}
+	for some := range inChunks(work.beats) {
+		if err := r.stamp(ctx, some, r.good); err != nil {
+			return err
+		}
+		work.looked = append(work.looked, some...)
+	}
+	for some := range inChunks(work.looked) {
+		if err := r.look(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inChunks cuts a list into pieces for one statement.
+func inChunks(all []*session) func(yield func([]*session) bool) {
+	return func(yield func([]*session) bool) {
+		for len(all) > 0 {
+			n := min(len(all), rowsAtOnce)
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+func names(all []*session) (ids, connections []string) {
+	for _, s := range all {
+		ids, connections = append(ids, s.id), append(connections, s.connection)
+	}
+	return ids, connections
+}
+
+// stamp sets until when connections count as connected, where they are still those of their device.
+func (r *rows) stamp(ctx context.Context, some []*session, until func(storage.Tx) time.Time) error {
+	ids, connections := names(some)
+	err := r.g.DB.Write(ctx, nil, func(tx storage.Tx) error {
+		return tx.Exec(`UPDATE gateway_sessions SET seen_at = $1 WHERE id = ANY($2) AND connection_id = ANY($3)`, until(tx), ids, connections)
+	})
+	if err != nil {
+		return fmt.Errorf("move gateway sessions on: %w", err)
+	}
+	return nil
+}
+
+func (r *rows) writeFocus(ctx context.Context, s *session, focus wire.Focus) error {
+	state, err := json.Marshal(rowState{Focus: focus})
+	if err != nil {
+		return fmt.Errorf("encode state of gateway session: %w", err)
+	}
+	err = r.g.DB.Write(ctx, nil, func(tx storage.Tx) error {
+		return tx.Exec(`UPDATE gateway_sessions SET state = $1 WHERE id = $2 AND connection_id = $3`, state, s.id, s.connection)
+	})
+	if err != nil {
+		return fmt.Errorf("write state of gateway session: %w", err)
+	}
+	return nil
+}
+
+// look ends the connections whose device has a newer one, here or on another node (4017).
+func (r *rows) look(ctx context.Context, some []*session) error {
+	ids, connections := names(some)
+	holding, err := storage.Read(ctx, r.g.DB, func(tx storage.Tx) (map[string]bool, error) {
+		holding := map[string]bool{}
+		err := tx.Query(`SELECT connection_id FROM gateway_sessions WHERE id = ANY($1) AND connection_id = ANY($2)`,
+			[]any{ids, connections}, func(row storage.Row) error {
+				var connection string
+				err := row.Scan(&connection)
+				holding[connection] = true
+				return err
+			})
+		return holding, err
+	})
+	if err != nil {
+		return fmt.Errorf("look at gateway sessions: %w", err)
+	}
+	for _, s := range some {
+		if !holding[s.connection] {
+			s.close(s.replacedCode(), "A newer connection of this device is active.")
+		}
+	}
+	return nil
+}
+
+func (s *session) replacedCode() code.Close {
+	if s.caller.Kind == wire.KindUser {
+		return code.CloseDeviceReplaced
+	}
+	return code.CloseConsumerReplaced
+}
+
+// connections answers the connections of a device that joined; "" is every device.
+func (g *Gateway) connections(device string) []*session {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if device != "" {
+		return append([]*session(nil), g.devices[device]...)
+	}
+	var all []*session
+	for _, some := range g.devices {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// sweep removes rows that nobody can resume any more.
+func (r *rows) sweep() {
+	err := r.g.DB.Write(r.g.ctx, nil, func(tx storage.Tx) error {
+		return tx.Exec(`DELETE FROM gateway_sessions WHERE id IN (SELECT id FROM gateway_sessions WHERE seen_at < $1 ORDER BY seen_at LIMIT $2)`,
+			tx.Now().Add(-2*r.g.Limits.ResumeWindow), rowsAtOnce)
+	})
+	if err != nil && r.g.ctx.Err() == nil {
+		r.g.Log.Error("gateway: cannot remove old gateway sessions", "error", err)
+	}
+}
