@@ -118,7 +118,7 @@ func (a *app) joinBus(services *service.Group, url string) signal.Bus {
 
 func newUser(a *app) *cobra.Command {
 	return a.jsonFlag(group("user", "Add, list and disable users, in the database", []func(*app) *cobra.Command{
-		newUserAdd, newUserList, newUserDisable,
+		newUserAdd, newUserList, newUserDisable, newUserLoginCode, newUserPassword, newUserHandle, newUserApprove,
 	}, a))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/client/workspace"
 	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
@@ -27,6 +28,7 @@ func (a *app) explain(err error) string {
 		flag     *flagRefusedError
 		refusal  *fault.Error
 		closed   *client.ClosedError
+		gateway  *workspace.Closed
 		database *storage.Refusal
 		held     *heldError
 		hinted   *hintedError
@@ -42,6 +44,14 @@ func (a *app) explain(err error) string {
 		return flag.message
 	case errors.As(err, &refused):
 		return a.explainAnswer(refused)
+	case workspace.AsProblem(err) != nil:
+		return explainProblem(workspace.AsProblem(err))
+	case errors.Is(err, workspace.ErrSignedOut):
+		return "nobody is signed in here\nSign in first: `cairn auth login URL`"
+	case errors.Is(err, workspace.ErrRevoked):
+		return "the server ended this device's access\nAsk an administrator, then sign in again: `cairn auth login URL`"
+	case errors.As(err, &gateway):
+		return explainGateway(gateway)
 	case errors.As(err, &closed):
 		return explainClosed(closed)
 	case errors.As(err, &refusal) && refusal.Code != code.InternalError:

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -13,13 +15,25 @@ import (
 )
 
 func newBench(a *app) *cobra.Command {
-	return group("bench", "Measure the server against baselines", []func(*app) *cobra.Command{newBenchSessions, newBenchNode, newBenchBroadcast}, a)
+	return group("bench", "Measure the server against baselines", []func(*app) *cobra.Command{
+		newBenchSessions, newBenchWorkspace, newBenchNode, newBenchBroadcast,
+	}, a)
 }
 
 func newBenchSessions(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "sessions", Short: "Measure Shared Sessions", Args: fits}
-	cmd.Long = `Measure Shared Sessions: appends, fan-out, latency, memory, reconnects, long logs. The server and the load are
-processes of their own; every figure stands beside a baseline of the same run. Scenarios: ` + strings.Join(bench.Scenarios(), " ") + `.`
+	return a.measuring(cmd, bench.Sessions(), "appends, fan-out, latency, memory, reconnects, long logs")
+}
+
+func newBenchWorkspace(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "workspace", Short: "Measure the Workspace", Args: fits}
+	return a.measuring(cmd, bench.Workspace(), "messages, deliveries with permissions, memory, catching up, resuming, latency")
+}
+
+// measuring makes a command of a suite.
+func (a *app) measuring(cmd *cobra.Command, suite bench.Suite, what string) *cobra.Command {
+	cmd.Long = cmd.Short + ": " + what + `. The server and the load are
+processes of their own; every figure stands beside a baseline of the same run. Scenarios: ` + strings.Join(suite.Scenarios(), " ") + `.`
 	var o bench.Options
 	cmd.Flags().StringVar(&o.Postgres, "postgres", os.Getenv("CAIRN_TEST_POSTGRES"), "an empty database on PostgreSQL; none leaves PostgreSQL out")
 	cmd.Flags().IntVar(&o.Runs, "runs", 3, "how often each scenario runs; figures are medians")
@@ -27,7 +41,7 @@ processes of their own; every figure stands beside a baseline of the same run. S
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "short runs, to try the benchmark itself")
 	cmd.Flags().StringVar(&o.Profiles, "profiles", "", "a folder for CPU profiles of the servers")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
-	page := cmd.Flags().String("write", "", "also write the report as Markdown to this file")
+	page := cmd.Flags().String("write", "", "also write the report as Markdown into its part of this file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Runs < 1 {
 			return &usageError{message: "--runs must be at least 1", command: cmd.CommandPath()}
@@ -42,7 +56,7 @@ processes of their own; every figure stands beside a baseline of the same run. S
 			return fmt.Errorf("make a folder for the databases: %w", err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }() // what stays behind is in the system's temporary folder
-		report, err := bench.Measure(cmd.Context(), a.env, o, dir)
+		report, err := bench.Measure(cmd.Context(), a.env, suite, o, dir)
 		if err != nil {
 			return err
 		}
@@ -53,7 +67,11 @@ processes of their own; every figure stands beside a baseline of the same run. S
 
 func (a *app) showReport(report bench.Report, page string) error {
 	if page != "" {
-		if err := os.WriteFile(page, []byte(report.Markdown()), 0o644); err != nil { //nolint:gosec // a page of the documentation
+		before, err := os.ReadFile(page)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read report: %w", err)
+		}
+		if err := os.WriteFile(page, []byte(report.Page(string(before))), 0o644); err != nil { //nolint:gosec // a page of the documentation
 			return fmt.Errorf("write report: %w", err)
 		}
 	}

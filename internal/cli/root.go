@@ -28,7 +28,15 @@ var commands = []func(*app) *cobra.Command{
 	newDevice,
 	newOrg,
 	newBench,
+	newAuth,
+	newSpace,
+	newChannel,
+	newGrant,
+	newGroup,
+	newWS,
 	newAudit,
+	newKeys,
+	newRestore,
 }
 
 func newRoot(a *app) *cobra.Command {

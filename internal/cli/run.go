@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	client "github.com/cairnsync/cairn/client/sessions"
+	"github.com/cairnsync/cairn/client/workspace"
 	"github.com/cairnsync/cairn/internal/cli/render"
 	"github.com/cairnsync/cairn/internal/env"
 )
@@ -76,6 +77,9 @@ func (a *app) report(err error) {
 	said.Error.Message = text
 	if refused := client.AsAPIError(err); refused != nil {
 		said.Error.Code = string(refused.Code)
+	}
+	if refused := workspace.AsProblem(err); refused != nil {
+		said.Error.Code = refused.Code
 	}
 	encoder := json.NewEncoder(a.errs)
 	encoder.SetEscapeHTML(false)

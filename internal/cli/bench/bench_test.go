@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,7 @@ func TestMeasure(t *testing.T) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	var progress bytes.Buffer
-	report, err := bench.Measure(t.Context(), env.Real(), bench.Options{
+	report, err := bench.Measure(t.Context(), env.Real(), bench.Sessions(), bench.Options{
 		Postgres: testkit.EmptyURL(t, testkit.Postgres), Runs: 1, Quick: true, Only: []string{"append", "reconnect"},
 		Program: program, Progress: &progress,
 	}, t.TempDir())
@@ -69,7 +70,7 @@ func TestMeasure(t *testing.T) {
 
 func TestScenariosAreNamed(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, bench.Scenarios(), "fanout-single")
+	require.Contains(t, bench.Sessions().Scenarios(), "fanout-single")
 }
 
 func TestMedians(t *testing.T) {
@@ -80,4 +81,20 @@ func TestMedians(t *testing.T) {
 	joined := bench.Medians([][]bench.Figure{run(9, false), run(1, true), run(5, true)})
 	require.InDelta(t, 5, joined[0].Value, 0)
 	require.True(t, joined[0].Met)
+}
+
+// A page has a part for each suite, and a report replaces its own.
+func TestPageKeepsBothSurfaces(t *testing.T) {
+	t.Parallel()
+	report := func(suite bench.Suite, load string) bench.Report {
+		return bench.NewReport(suite, []bench.Figure{{Scenario: "s", Load: load}})
+	}
+	page := report(bench.Sessions(), "first sessions").Page("")
+	page = report(bench.Workspace(), "first workspace").Page(page)
+	page = report(bench.Sessions(), "second sessions").Page(page)
+	for _, text := range []string{"second sessions", "first workspace", "## Shared Sessions", "## Workspace"} {
+		require.Equal(t, 1, strings.Count(page, text), text)
+	}
+	require.NotContains(t, page, "first sessions")
+	require.Equal(t, page, report(bench.Workspace(), "first workspace").Page(page))
 }

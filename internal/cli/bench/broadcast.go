@@ -66,8 +66,8 @@ func obey(receivers []net.Conn, size int, in io.Reader, out io.Writer) error {
 
 // bareFanout measures the baseline's CPU seconds per million deliveries: rounds times frames, each
 // round after the one before has arrived everywhere.
-func (b *bench) bareFanout(ctx context.Context, rounds, frames, together int) (cpu float64, err error) {
-	c, err := b.spawn(ctx, "broadcast", strconv.Itoa(audience), strconv.Itoa(fanoutSize))
+func (b *bench) bareFanout(ctx context.Context, rounds, frames, together, size int) (cpu float64, err error) {
+	c, err := b.spawn(ctx, "broadcast", strconv.Itoa(audience), strconv.Itoa(size))
 	if err != nil {
 		return 0, err
 	}

@@ -56,10 +56,13 @@ type Figure struct {
 
 // Report is a whole measurement.
 type Report struct {
+	Surface string    `json:"surface"`
 	Machine string    `json:"machine"`
 	Date    time.Time `json:"date"`
 	Runs    int       `json:"runs"`
 	Figures []Figure  `json:"figures"`
+
+	suite Suite
 }
 
 // scenario measures one thing once.
@@ -69,7 +72,17 @@ type scenario struct {
 	run     func(ctx context.Context, b *bench, engine string) ([]Figure, error)
 }
 
-var scenarios = []scenario{
+// Suite is what is measured together: one surface.
+type Suite struct {
+	name, title string
+	scenarios   []scenario
+	limits      string // what the figures do not say by themselves
+}
+
+// Sessions is the suite of Shared Sessions.
+func Sessions() Suite { return Suite{"sessions", "Shared Sessions", sessionScenarios, sessionLimits} }
+
+var sessionScenarios = []scenario{
 	{"append", true, measureAppends},
 	{"append-batch", true, measureBatches},
 	{"fanout-loaded", false, measureLoadedFanout},
@@ -81,10 +94,10 @@ var scenarios = []scenario{
 	{"long-log", true, measureLongLog},
 }
 
-// Scenarios names everything that can be measured.
-func Scenarios() []string {
-	names := make([]string, len(scenarios))
-	for i, s := range scenarios {
+// Scenarios names everything that a suite measures.
+func (u Suite) Scenarios() []string {
+	names := make([]string, len(u.scenarios))
+	for i, s := range u.scenarios {
 		names[i] = s.name
 	}
 	return names
@@ -98,11 +111,11 @@ type bench struct {
 	dir string // for SQLite files
 }
 
-// Measure runs the scenarios and answers their medians.
-func Measure(ctx context.Context, e *env.Env, o Options, dir string) (Report, error) {
+// Measure runs the scenarios of a suite and answers their medians.
+func Measure(ctx context.Context, e *env.Env, suite Suite, o Options, dir string) (Report, error) {
 	b := &bench{Options: o, env: e, dir: dir}
-	report := Report{Machine: machine(), Date: e.Now(), Runs: o.Runs}
-	for _, s := range scenarios {
+	report := Report{Surface: suite.name, Machine: machine(), Date: e.Now(), Runs: o.Runs, suite: suite}
+	for _, s := range suite.scenarios {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
 			continue
 		}

@@ -112,7 +112,7 @@ func (b *bench) rounds(full int) int {
 func measureLoadedFanout(ctx context.Context, b *bench, engine string) ([]Figure, error) {
 	const frames = 100
 	rounds := b.rounds(40)
-	base, err := b.bareFanout(ctx, rounds, frames/8*8, 8)
+	base, err := b.bareFanout(ctx, rounds, frames/8*8, 8, fanoutSize)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func measureLoadedFanout(ctx context.Context, b *bench, engine string) ([]Figure
 // measureSingleFanout sends one event, waits for everybody, and sends the next.
 func measureSingleFanout(ctx context.Context, b *bench, engine string) ([]Figure, error) {
 	rounds := b.rounds(500)
-	base, err := b.bareFanout(ctx, rounds, 1, 1)
+	base, err := b.bareFanout(ctx, rounds, 1, 1, fanoutSize)
 	if err != nil {
 		return nil, err
 	}

@@ -90,23 +90,25 @@ type site struct {
 
 // open starts a server; settings are additional ones.
 func (b *bench) open(ctx context.Context, engine string, settings ...string) (*site, error) {
-	s := &site{bench: b, env: b.env, database: b.Postgres}
-	if engine == sqlite {
-		s.database = "sqlite:" + filepath.Join(b.dir, s.env.RandomID()+".db")
-	}
+	s := &site{bench: b, env: b.env, database: b.databaseURL(engine)}
 	var err error
 	if s.key, err = s.account(ctx); err != nil {
 		return nil, err
 	}
+	return s, s.start(ctx, settings...)
+}
+
+// start starts the server's process.
+func (s *site) start(ctx context.Context, settings ...string) (err error) {
 	args := []string{"node", "--set", "listen=127.0.0.1:0", "--set", "database=" + s.database}
 	for _, setting := range settings {
 		args = append(args, "--set", setting)
 	}
-	if b.Profiles != "" {
-		args = append(args, "--profile", filepath.Join(b.Profiles, s.env.NewID()+".pprof"))
+	if s.bench.Profiles != "" {
+		args = append(args, "--profile", filepath.Join(s.bench.Profiles, s.env.NewID()+".pprof"))
 	}
-	s.child, err = b.spawn(ctx, args...)
-	return s, err
+	s.child, err = s.bench.spawn(ctx, args...)
+	return err
 }
 
 // account makes a user straight in the database.

@@ -19,6 +19,8 @@ type pipe struct {
 	in   *bufio.Reader
 	head string // the headers that every request shares
 	out  []byte
+	want bool   // keep the next answer's body
+	body []byte // it
 }
 
 func (s *site) dial(ctx context.Context, device string) (*pipe, error) {
@@ -71,6 +73,11 @@ func (p *pipe) answer() error {
 }
 
 func (p *pipe) finish(status string, length int) error {
+	if p.want && strings.HasPrefix(status, "HTTP/1.1 2") {
+		p.body = make([]byte, length)
+		_, err := io.ReadFull(p.in, p.body)
+		return err
+	}
 	if strings.HasPrefix(status, "HTTP/1.1 2") {
 		_, err := p.in.Discard(length)
 		return err

@@ -6,26 +6,51 @@ import (
 	"time"
 )
 
-// Markdown is the report as a page of the documentation.
+// pageHead begins the page that all suites share.
+const pageHead = "# Benchmarks\n"
+
+// Markdown is the report as its suite's part of the page of the documentation.
 func (r Report) Markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Benchmarks\n\nMeasured by `make bench` (`cairn bench sessions`) on %s, %s. Medians of %d runs; the server and the load are\n"+
+	fmt.Fprintf(&out, "## %s\n\nMeasured by `cairn bench %s` on %s, %s. Medians of %d runs; the server and the load are\n"+
 		"processes of their own on the same machine, so that they share its cores. Every column is a median of its own.\n\n",
-		r.Date.UTC().Format(time.DateOnly), r.Machine, r.Runs)
+		r.suite.title, r.Surface, r.Date.UTC().Format(time.DateOnly), r.Machine, r.Runs)
 	out.WriteString("| what | engine | load | measured | baseline | ratio | goal | CPU-s per million |\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: |\n")
 	for _, f := range r.Figures {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s %s | %s | %s | %s %s | %s |\n", f.Scenario, f.Engine, f.Load, amount(f.Value), f.Unit,
 			f.baseline(), ratio(f.Ratio), f.Goal, mark(f.Met), ratio(f.CPU))
 	}
-	out.WriteString(limits)
+	out.WriteString("\n### What limits them\n\n" + r.suite.limits)
 	return out.String()
 }
 
-// limits is what the figures do not say by themselves.
-const limits = `
-## What limits them
+// Page puts the report into the page of all suites, in place of what it said about this one before.
+func (r Report) Page(before string) string {
+	out := pageHead
+	for _, suite := range []Suite{Sessions(), Workspace()} {
+		part := partOf(before, suite)
+		if suite.name == r.Surface {
+			part = r.Markdown()
+		}
+		if part != "" {
+			out += "\n" + strings.TrimSpace(part) + "\n"
+		}
+	}
+	return out
+}
 
-- **append**: the cores. Server, load and, on PostgreSQL, its backends share them; a write costs a request, its
+// partOf answers what a page says about a suite, or "".
+func partOf(page string, suite Suite) string {
+	_, part, found := strings.Cut("\n"+page, "\n## "+suite.title+"\n")
+	if !found {
+		return ""
+	}
+	part, _, _ = strings.Cut(part, "\n## ")
+	return "## " + suite.title + "\n" + part
+}
+
+// sessionLimits is what the figures of Shared Sessions do not say by themselves.
+const sessionLimits = `- **append**: the cores. Server, load and, on PostgreSQL, its backends share them; a write costs a request, its
   statements and a share of one flush. On PostgreSQL each append takes two round trips of its lane.
 - **fanout-single**: the system call that writes to each viewer, about four fifths of the server's time. The rest is the
   append itself, and the bookkeeping of each stream. With frames waiting one call carries many, so that ours is below

@@ -31,6 +31,8 @@ type viewers struct {
 	events atomic.Int64 // received by all
 	ended  atomic.Int64 // connections that ended
 	done   sync.WaitGroup
+	// Of the gateway: sessions that are ready, those that caught up, and the size of the newest event.
+	ready, caughtUp, frameSize atomic.Int64
 }
 
 // viewer is one connection, by raw socket: only frame headers are looked at.
@@ -41,6 +43,9 @@ type viewer struct {
 	timed  *env.Env // nil for no delays
 	delays []time.Duration
 	early  []byte // came with the answer's head
+	// gateway says that frames are the Workspace's.
+	gateway bool
+	seat    *seat // of the gateway, to be told about its session
 }
 
 // target says where viewers connect.
@@ -63,19 +68,26 @@ const connecting = 256
 
 // connect opens a viewer for every device; they read until their connection ends.
 func connect(ctx context.Context, at target, devices []string) (*viewers, error) {
-	v := &viewers{all: make([]*viewer, len(devices))}
+	return connectEach(ctx, at.transport, len(devices), func(ctx context.Context, i int) (*viewer, error) {
+		return at.dial(ctx, devices[i])
+	})
+}
+
+// connectEach opens n viewers.
+func connectEach(ctx context.Context, by transport, n int, dial func(ctx context.Context, i int) (*viewer, error)) (*viewers, error) {
+	v := &viewers{all: make([]*viewer, n)}
 	var (
-		failures = make([]error, len(devices))
+		failures = make([]error, n)
 		dialing  sync.WaitGroup
 		slots    = make(chan struct{}, connecting)
 	)
-	for i, device := range devices {
+	for i := range n {
 		slots <- struct{}{}
 		dialing.Go(func() {
 			defer func() { <-slots }()
-			v.all[i], failures[i] = at.dial(ctx, device)
+			v.all[i], failures[i] = dial(ctx, i)
 			if failures[i] == nil {
-				v.done.Go(func() { v.follow(v.all[i], at.transport) })
+				v.done.Go(func() { v.follow(v.all[i], by) })
 			}
 		})
 	}
@@ -152,8 +164,11 @@ func (v *viewers) follow(one *viewer, by transport) {
 	defer v.ended.Add(1)
 	buffer := make([]byte, readBuffer)
 	scan := one.scanFrames
-	if by == bySSE {
+	switch {
+	case by == bySSE:
 		scan = one.scanEvents
+	case one.gateway:
+		scan = func(data []byte) (int, []byte) { return v.scanGateway(one, data) }
 	}
 	pending := append([]byte(nil), one.early...)
 	for {

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	client "github.com/cairnsync/cairn/client/workspace"
+	"github.com/cairnsync/cairn/internal/env"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// maxNamed bounds how many objects are looked through for a name; beyond that only ids name them.
+const maxNamed = 10_000
+
+// called finds the one object that is called so, or whose id it is.
+func called[T any](kind, ref string, all []T, is func(T) (id string, names []string)) (T, error) {
+	var found []T
+	for _, one := range all {
+		id, names := is(one)
+		if id == ref {
+			return one, nil
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, ref) }) {
+			found = append(found, one)
+		}
+	}
+	var none T
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return none, fmt.Errorf("there is no %s %q that you see", kind, ref)
+	default:
+		ids := make([]string, len(found))
+		for i, one := range found {
+			ids[i], _ = is(one)
+		}
+		return none, wrongUsage("%d %ss are called %q: name one by its id\n  %s", len(found), kind, ref, strings.Join(ids, "\n  "))
+	}
+}
+
+// aSpace finds a space by its id or name.
+func aSpace(ctx context.Context, c *client.Client, ref string) (wire.Space, error) {
+	if id, is := env.ParseID(ref); is {
+		return c.Space(ctx, id)
+	}
+	all, err := client.All(ctx, maxNamed, c.Spaces)
+	if err != nil {
+		return wire.Space{}, err
+	}
+	return called("space", ref, all, func(s wire.Space) (string, []string) { return s.ID, []string{s.Name} })
+}
+
+// aChannel finds a channel by its id, its name with or without #, or SPACE/NAME.
+func aChannel(ctx context.Context, c *client.Client, ref string) (wire.Channel, error) {
+	if id, is := env.ParseID(ref); is {
+		return c.Channel(ctx, id)
+	}
+	channels, err := allChannels(ctx, c, "")
+	if err != nil {
+		return wire.Channel{}, err
+	}
+	spaces, err := client.All(ctx, maxNamed, c.Spaces)
+	if err != nil {
+		return wire.Channel{}, err
+	}
+	nameOf := map[string]string{}
+	for _, space := range spaces {
+		nameOf[space.ID] = space.Name
+	}
+	return called("channel", ref, channels, func(ch wire.Channel) (string, []string) {
+		space := nameOf[ch.SpaceID]
+		return ch.ID, []string{ch.Name, "#" + ch.Name, space + "/" + ch.Name, space + "/#" + ch.Name}
+	})
+}
+
+func allChannels(ctx context.Context, c *client.Client, space string) ([]wire.Channel, error) {
+	return client.All(ctx, maxNamed, func(ctx context.Context, at client.Paging) (wire.Page[wire.Channel], error) {
+		return c.Channels(ctx, space, at)
+	})
+}
+
+// aThread finds a thread by its id, or the main one of a channel by the channel's name.
+func aThread(ctx context.Context, c *client.Client, ref string) (string, error) {
+	if id, is := env.ParseID(ref); is {
+		return id, nil // the server says whether it is one
+	}
+	channel, err := aChannel(ctx, c, ref)
+	if err != nil {
+		return "", err
+	}
+	if channel.MainThreadID == "" {
+		return "", wrongUsage("%s is a forum, which has only posts: `cairn ws threads %s` lists them", channel.Name, ref)
+	}
+	return channel.MainThreadID, nil
+}
+
+// people answers the persons, agents and apps the caller sees.
+func people(ctx context.Context, c *client.Client) ([]wire.Principal, error) {
+	var all []wire.Principal
+	for _, kind := range []wire.Kind{wire.KindUser, wire.KindAgent, wire.KindApp} {
+		some, err := client.All(ctx, maxNamed, func(ctx context.Context, at client.Paging) (wire.Page[wire.Principal], error) {
+			return c.Principals(ctx, kind, at)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// aPrincipal finds somebody by id, handle with or without @, or name.
+func aPrincipal(ctx context.Context, c *client.Client, ref string) (wire.Principal, error) {
+	all, err := people(ctx, c)
+	if err != nil {
+		return wire.Principal{}, err
+	}
+	if id, is := env.ParseID(ref); is {
+		ref = id
+	}
+	for _, one := range all {
+		if one.Handle == strings.TrimPrefix(ref, "@") {
+			return one, nil // it is unique, names are not
+		}
+	}
+	return called("person", ref, all, func(p wire.Principal) (string, []string) { return p.ID, []string{p.DisplayName} })
+}
+
+// aGroup finds a group by id or name.
+func aGroup(ctx context.Context, c *client.Client, ref string) (wire.Group, error) {
+	if id, is := env.ParseID(ref); is {
+		return c.Group(ctx, id)
+	}
+	all, err := client.All(ctx, maxNamed, c.Groups)
+	if err != nil {
+		return wire.Group{}, err
+	}
+	return called("group", ref, all, func(g wire.Group) (string, []string) { return g.ID, []string{g.Name} })
+}
