@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -163,9 +165,9 @@ func nameInstance(ctx context.Context, db *sql.DB) error {
 }
 
 func newProvider(db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) (*goose.Provider, error) {
-	files, err := fs.Sub(migrationFiles, "migrations")
+	files, err := migrationsOf(dialect)
 	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
+		return nil, err
 	}
 	options = append(options, goose.WithTableName(schemaTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	provider, err := goose.NewProvider(dialect, db, files, options...)
@@ -175,7 +177,36 @@ func newProvider(db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOpt
 	return provider, nil
 }
 
-// known lists the migrations of this program in order.
+// oneEngine is the migrations of an engine: a file for another one (00005_search.postgres.sql) is not there.
+type oneEngine struct {
+	fs.FS
+
+	other string
+}
+
+// ReadDir is what goose lists the migrations with.
+func (e oneEngine) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(e.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return strings.HasSuffix(entry.Name(), e.other) }), err
+}
+
+const (
+	onlySQLite   = ".sqlite.sql"
+	onlyPostgres = ".postgres.sql"
+)
+
+func migrationsOf(dialect goose.Dialect) (fs.FS, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	if dialect == goose.DialectSQLite3 {
+		return oneEngine{files, onlyPostgres}, nil
+	}
+	return oneEngine{files, onlySQLite}, nil
+}
+
+// known lists the migrations of this program in order; one that is written for each engine counts once.
 func known() ([]Migration, error) {
 	entries, err := fs.ReadDir(migrationFiles, "migrations")
 	if err != nil {
@@ -187,7 +218,11 @@ func known() ([]Migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read migration %s: %w", entry.Name(), err)
 		}
-		migrations = append(migrations, Migration{Version: version, Name: entry.Name()})
+		if strings.HasSuffix(entry.Name(), onlyPostgres) {
+			continue // its twin stands beside it
+		}
+		name := strings.Replace(entry.Name(), onlySQLite, ".sql", 1)
+		migrations = append(migrations, Migration{Version: version, Name: name})
 	}
 	if len(migrations) == 0 {
 		return nil, errors.New("read migrations: there are none")
@@ -221,19 +256,19 @@ func (i inspection) report() (Status, error) {
 // migrateTimeout bounds waiting for another process that migrates.
 const migrateTimeout = 60 * time.Second
 
-// WriteMigrations writes every migration in order: what identifies the schema of this program.
+// WriteMigrations writes every migration of both engines in order: what identifies the schema of this program.
 func WriteMigrations(to io.Writer) error {
-	migrations, err := known()
+	entries, err := fs.ReadDir(migrationFiles, "migrations")
 	if err != nil {
-		return err
+		return fmt.Errorf("read migrations: %w", err)
 	}
-	for _, migration := range migrations {
-		content, err := migrationFiles.ReadFile("migrations/" + migration.Name)
+	for _, entry := range entries {
+		content, err := migrationFiles.ReadFile("migrations/" + entry.Name())
 		if err != nil {
-			return fmt.Errorf("read migration %s: %w", migration.Name, err)
+			return fmt.Errorf("read migration %s: %w", entry.Name(), err)
 		}
 		if _, err := to.Write(content); err != nil {
-			return fmt.Errorf("write migration %s: %w", migration.Name, err)
+			return fmt.Errorf("write migration %s: %w", entry.Name(), err)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
 )
 
 // sqliteConn is a connection with its prepared statements. It belongs to one goroutine at a time.
@@ -43,6 +44,9 @@ func openConn(path string, reader bool) (*sqliteConn, error) {
 }
 
 func (c *sqliteConn) configure(reader bool) error {
+	if err := fts5.Register(c.conn); err != nil { // what the search index is made of
+		return err
+	}
 	if err := c.conn.BusyTimeout(busyTimeout); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
 	"github.com/pressly/goose/v3"
 
 	"github.com/cairnsync/cairn/internal/env"
@@ -119,7 +120,7 @@ func openFile(path, mode string) (*sql.DB, error) {
 	guardOpened(path)
 	query := url.Values{"mode": {mode}, "_txlock": {"exclusive"}, "_pragma": {"busy_timeout(30000)", "foreign_keys(0)"}}
 	name := url.URL{Scheme: "file", OmitHost: true, Path: slashed(path), RawQuery: query.Encode()}
-	db, err := driver.Open(name.String())
+	db, err := driver.Open(name.String(), fts5.Register)
 	if err != nil {
 		return nil, refuse(ReadOnly, err, "%s cannot be opened; check the rights of the file and its folder", path)
 	}
