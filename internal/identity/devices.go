@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/audit"
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
+	wsp "github.com/cairnsync/cairn/wire/workspace"
 )
 
 const (
@@ -69,7 +72,7 @@ func scanListed(row storage.Row, now time.Time) (wire.Device, error) {
 
 func (r *deviceRow) wire() (wire.Device, error) {
 	device := wire.Device{
-		ID: r.id, Name: r.name, Platform: wire.Platform(r.platform), HasPushToken: r.pushToken != nil,
+		ID: r.id, Name: r.name, Platform: platformOf(r.platform), HasPushToken: r.pushToken != nil,
 		LastSeenAt: wire.Time{Time: r.lastSeenAt}, CreatedAt: wire.Time{Time: r.createdAt},
 	}
 	if err := json.Unmarshal([]byte(r.capabilities), &device.Capabilities); err != nil {
@@ -132,24 +135,39 @@ func ownDevice(tx storage.Tx, userID, id string) (deviceRow, error) {
 
 // DeleteDevice deletes a device of by's, in one transaction with everything it held: its push token
 // and its leases go, and every session it has open counts as one whose access changed, so that its
-// streams end (SS-DVC-1, SS-ROLE-2). byDevice is the device that asked, or empty. It answers the ids
+// streams end (SS-DVC-1, SS-ROLE-2). A device that has signed in to the Workspace is revoked there too, for
+// good (WS-ID-3). byDevice is the device that asked, or empty. It answers the ids
 // of the sessions it touched, in order; not_found when the device is not by's.
 func (s *Service) DeleteDevice(ctx context.Context, by Principal, byDevice, deviceID string) ([]string, error) {
 	id, ok := env.ParseID(deviceID)
 	if !ok {
 		return nil, missing("Device")
 	}
+	caller := authz.Caller{Principal: by.UserID, Kind: wsp.KindUser, Device: byDevice}
+	return s.deleteOf(ctx, deletion{caller: caller, userID: by.UserID, deviceID: id, byDevice: byDevice})
+}
+
+// deletion is a device that is to be deleted.
+type deletion struct {
+	caller           authz.Caller
+	userID, deviceID string // whose device
+	byDevice         string // on which device somebody asked, or ""
+	workspace        bool   // it was asked for on the Workspace surface, which authorises by its own table
+}
+
+func (s *Service) deleteOf(ctx context.Context, d deletion) ([]string, error) {
 	// The sessions to lock are known only by reading. A session that was opened between the reading
 	// and the locking means reading again.
 	for range deleteAttempts {
-		expected, err := storage.Read(ctx, s.db, func(tx storage.Tx) (ties, error) { return tiesOf(tx, by, id) })
+		expected, err := storage.Read(ctx, s.db, func(tx storage.Tx) (ties, error) { return d.ties(tx) })
 		if err != nil {
 			return nil, err
 		}
-		keys := append(deviceKeys(id), expected.keys()...)
-		deleted, err := storage.Write(ctx, s.db, keys, func(tx storage.Tx) (ties, error) {
-			return s.deleteDevice(tx, by, byDevice, id, expected)
-		})
+		keys := append(append(userKeys(d.userID), deviceKeys(d.deviceID)...), expected.keys()...)
+		if expected.signedIn {
+			keys = append(keys, storage.ChangePermissions) // the status of such a device is a permission (ES-8.2)
+		}
+		deleted, err := storage.Write(ctx, s.db, keys, func(tx storage.Tx) (ties, error) { return s.delete(tx, d, expected) })
 		if err != nil {
 			return nil, err
 		}
@@ -160,57 +178,87 @@ func (s *Service) DeleteDevice(ctx context.Context, by Principal, byDevice, devi
 	return nil, fault.New(code.Unavailable, "The device keeps opening sessions. Try again.")
 }
 
-// deleteDevice deletes the device, or changes nothing when it has ties that were not expected.
-func (s *Service) deleteDevice(tx storage.Tx, by Principal, byDevice, id string, expected ties) (ties, error) {
-	found, err := tiesOf(tx, by, id)
+// delete deletes the device, or changes nothing when it has ties that were not expected.
+func (s *Service) delete(tx storage.Tx, d deletion, expected ties) (ties, error) {
+	found, err := d.ties(tx)
 	if err != nil || !expected.cover(found) {
 		return ties{}, err
 	}
+	if d.workspace {
+		if err := May(tx, d.caller, action.DeviceManage); err != nil {
+			return ties{}, err
+		}
+	}
+	found.complete = true
+	if found.revoked {
+		return found, nil
+	}
+	if !found.signedIn {
+		return found, s.release(tx, d, found)
+	}
+	return found, s.permissions.ChangeIn(tx, authz.Plan{
+		Actor: actorOf(d.caller), Correlation: d.caller.Correlation,
+		Affected: func(storage.Tx) ([]string, error) { return []string{d.userID}, nil },
+		Change: func(tx storage.Tx) error {
+			if err := s.release(tx, d, found); err != nil {
+				return err
+			}
+			return s.TellDevice(tx, d.caller, d.deviceID)
+		},
+	})
+}
+
+// release takes everything from a device that it holds.
+func (s *Service) release(tx storage.Tx, d deletion, held ties) error {
 	steps := []struct {
 		query string
 		args  []any
 	}{
-		{`UPDATE devices SET deleted_at = $2, push_token = NULL WHERE id = $1`, []any{id, tx.Now()}},
+		{`UPDATE devices SET deleted_at = $2, push_token = NULL, state = CASE WHEN state IS NULL THEN NULL ELSE 'revoked' END WHERE id = $1`,
+			[]any{d.deviceID, tx.Now()}},
+		{`UPDATE sign_ins SET revoked_at = $2, revoked_reason = 'device' WHERE device_id = $1 AND revoked_at IS NULL`, []any{d.deviceID, tx.Now()}},
 		{`UPDATE sessions SET lease_device_id = NULL, lease_expires_at = NULL, lease_revision = lease_revision + 1
-		   WHERE id = ANY($1) AND lease_device_id = $2`, []any{found.leased, id}},
-		{`UPDATE sessions SET access_version = access_version + 1 WHERE id = ANY($1)`, []any{found.open}},
-		{`DELETE FROM session_presence WHERE device_id = $1`, []any{id}},
+		   WHERE id = ANY($1) AND lease_device_id = $2`, []any{held.leased, d.deviceID}},
+		{`UPDATE sessions SET access_version = access_version + 1 WHERE id = ANY($1)`, []any{held.open}},
+		{`DELETE FROM session_presence WHERE device_id = $1`, []any{d.deviceID}},
 	}
 	for _, step := range steps {
 		if err := tx.Exec(step.query, step.args...); err != nil {
-			return ties{}, fmt.Errorf("delete device: %w", err)
+			return fmt.Errorf("delete device: %w", err)
 		}
 	}
-	err = audit.Write(tx, s.env, audit.Entry{
-		UserID: by.UserID, DeviceID: byDevice, Action: audit.DeviceDelete,
-		Detail: map[string]string{"device_id": id},
+	s.wakeAfter(tx, held.all()...)
+	return audit.Write(tx, s.env, audit.Entry{
+		UserID: who(d.caller), DeviceID: d.byDevice, Action: audit.DeviceDelete,
+		Detail: map[string]string{"device_id": d.deviceID},
 	})
-	if err != nil {
-		return ties{}, err
-	}
-	s.wakeAfter(tx, found.all()...)
-	found.complete = true
-	return found, nil
 }
 
 // ties are the sessions a device is bound to.
 type ties struct {
 	leased   []string // it holds their lease
 	open     []string // it has them open
+	signedIn bool     // it has signed in to the Workspace
+	revoked  bool     // it was revoked before
 	complete bool     // they were released
 }
 
-// tiesOf reads the ties of a device of by's, or answers not_found.
-func tiesOf(tx storage.Tx, by Principal, id string) (ties, error) {
-	if _, err := ownDevice(tx, by.UserID, id); err != nil {
-		return ties{}, err
-	}
-	leased, err := ids(tx, `SELECT id FROM sessions WHERE lease_device_id = $1 AND lease_expires_at > $2 ORDER BY id`, id, tx.Now())
+// ties reads the ties of the device, or answers not_found.
+func (d deletion) ties(tx storage.Tx) (ties, error) {
+	row, found, err := readDevice(tx, d.deviceID)
 	if err != nil {
 		return ties{}, err
 	}
-	open, err := ids(tx, `SELECT DISTINCT session_id FROM session_presence WHERE device_id = $1 ORDER BY session_id`, id)
-	return ties{leased: leased, open: open}, err
+	revoked := row.revoked() && d.workspace // there, again is no error
+	if !found || row.userID != d.userID || row.deletedAt != nil && !revoked {
+		return ties{}, missing("Device")
+	}
+	leased, err := ids(tx, `SELECT id FROM sessions WHERE lease_device_id = $1 AND lease_expires_at > $2 ORDER BY id`, d.deviceID, tx.Now())
+	if err != nil {
+		return ties{}, err
+	}
+	open, err := ids(tx, `SELECT DISTINCT session_id FROM session_presence WHERE device_id = $1 ORDER BY session_id`, d.deviceID)
+	return ties{leased: leased, open: open, signedIn: row.state != nil, revoked: revoked}, err
 }
 
 func (t ties) all() []string {
@@ -221,8 +269,11 @@ func (t ties) all() []string {
 
 func (t ties) keys() []storage.Key { return sessionKeys(t.all()) }
 
-// cover reports whether every session of found is one of t.
+// cover reports whether every session of found is one of t, and whether t knew that the device has signed in.
 func (t ties) cover(found ties) bool {
+	if found.signedIn && !t.signedIn {
+		return false
+	}
 	expected := t.all()
 	return !slices.ContainsFunc(found.all(), func(id string) bool {
 		_, known := slices.BinarySearch(expected, id)

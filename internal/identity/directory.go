@@ -52,6 +52,15 @@ func queryPrincipals(tx storage.Tx, condition string, args ...any) ([]wire.Princ
 	return principals, nil
 }
 
+// AgentsOf answers the agents whom the principal of a snapshot sees: what a snapshot document holds of them.
+func AgentsOf(tx storage.Tx, snapshot *authz.Snapshot) ([]wire.Principal, error) {
+	seen, err := authz.Sharers(tx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return queryPrincipals(tx, `WHERE kind = $1 AND source IS NULL AND id = ANY($2) ORDER BY handle`, string(wire.KindAgent), seen)
+}
+
 // PrincipalSeen answers a principal of a kind whom the caller sees.
 func (s *Service) PrincipalSeen(ctx context.Context, by authz.Caller, kind wire.Kind, id string) (wire.Principal, error) {
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Principal, error) {

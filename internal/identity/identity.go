@@ -22,7 +22,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity/lru"
 	"github.com/cairnsync/cairn/internal/identity/trusted"
@@ -39,9 +41,11 @@ type Principal struct {
 
 // Service answers who asks. Make it with New.
 type Service struct {
-	db  storage.DB
-	bus signal.Bus
-	env *env.Env
+	db          storage.DB
+	bus         signal.Bus
+	env         *env.Env
+	log         *eventlog.Log
+	permissions *authz.Service
 
 	keys *trusted.Answers[keyHash, Principal]
 
@@ -55,17 +59,36 @@ type Service struct {
 	unlisten func()
 }
 
+// Option changes what New makes.
+type Option func(*Service)
+
+// WithLog hands the server's event log over, so that its readers are woken by what this service writes.
+// Without it the service writes to the same log, and readers find out by polling.
+func WithLog(log *eventlog.Log) Option { return func(s *Service) { s.log = log } }
+
+// maxPayload bounds events where no log was handed over; those of this package are far smaller.
+const maxPayload = 64 << 10
+
 // New makes the service. Between New and Start nothing is cached.
-func New(db storage.DB, bus signal.Bus, e *env.Env) *Service {
-	return &Service{
+func New(db storage.DB, bus signal.Bus, e *env.Env, options ...Option) *Service {
+	s := &Service{
 		db: db, bus: bus, env: e,
+		log:     eventlog.New(eventlog.Options{MaxPayload: maxPayload, NewID: e.NewID}),
 		keys:    trusted.New[keyHash, Principal](e),
 		devices: lru.New[string, deviceSeen](maxCachedDevices),
 	}
+	for _, option := range options {
+		option(s)
+	}
+	s.permissions = authz.New(db, s.log, e)
+	return s
 }
 
 // Start begins to listen for wake-ups and, with them, to cache.
-func (s *Service) Start(context.Context) error {
+func (s *Service) Start(ctx context.Context) error {
+	if err := s.nameMigrated(ctx); err != nil {
+		return err
+	}
 	unlisten := s.bus.Subscribe(func(wake signal.Wake) {
 		if wake.Topic == signal.Identity || wake.Topic == "" {
 			s.generation.Add(1)

@@ -11,6 +11,7 @@ import (
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
+	wsp "github.com/cairnsync/cairn/wire/workspace"
 )
 
 const (
@@ -42,8 +43,9 @@ type deviceSeen struct {
 
 // Touch registers the device under p on first sight, and otherwise notes that it was seen and the
 // push token it presents (SS-DEV-0). Platform and name count at a registration only; a deleted
-// device is registered anew by its user. It answers forbidden when the id is another account's, also
-// after that account deleted it (SS-DEV-1).
+// device is registered anew by its user, unless it had signed in to the Workspace: then it was revoked. It
+// answers forbidden when it was, and when the id is another account's, also after that account deleted it
+// (SS-DEV-1, WS-ID-3).
 func (s *Service) Touch(ctx context.Context, p Principal, d Device) error {
 	token := sha256.Sum256([]byte(d.PushToken))
 	seen, fresh := s.cachedDevice(d.ID)
@@ -117,6 +119,9 @@ func touch(tx storage.Tx, p Principal, d Device) (deviceRow, error) {
 	if row.userID != p.UserID {
 		return deviceRow{}, foreignDevice()
 	}
+	if row.revoked() {
+		return deviceRow{}, fault.New(code.Forbidden, "This device was revoked.")
+	}
 	if row.deletedAt != nil {
 		fresh := newDeviceRow(tx, p, d)
 		return fresh, fresh.replace(tx)
@@ -127,17 +132,20 @@ func touch(tx storage.Tx, p Principal, d Device) (deviceRow, error) {
 // deviceRow is a row of devices.
 type deviceRow struct {
 	id, userID, name, platform, capabilities string
-	pushToken                                *string
+	pushToken, state                         *string
 	lastSeenAt, createdAt                    time.Time
 	deletedAt                                *time.Time
 }
 
-const deviceColumns = `id, user_id, name, platform, capabilities, push_token, last_seen_at, created_at, deleted_at`
+const deviceColumns = `id, user_id, name, platform, capabilities, push_token, last_seen_at, created_at, deleted_at, state`
 
 func (r *deviceRow) fields() []any {
 	return []any{&r.id, &r.userID, &r.name, &r.platform, &r.capabilities, &r.pushToken,
-		&r.lastSeenAt, &r.createdAt, &r.deletedAt}
+		&r.lastSeenAt, &r.createdAt, &r.deletedAt, &r.state}
 }
+
+// revoked reports whether the device was ended for good: it had signed in to the Workspace (WS-ID-3).
+func (r *deviceRow) revoked() bool { return r.state != nil && *r.state == string(wsp.DeviceRevoked) }
 
 func (r *deviceRow) token() string {
 	if r.pushToken == nil {
@@ -170,7 +178,7 @@ func newDeviceRow(tx storage.Tx, p Principal, d Device) deviceRow {
 // insert registers the device and answers false when the id is taken.
 func (r *deviceRow) insert(tx storage.Tx) (bool, error) {
 	rows, err := tx.Changed(
-		`INSERT INTO devices (`+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL)
+		`INSERT INTO devices (`+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL)
 		 ON CONFLICT (id) DO NOTHING`,
 		r.id, r.userID, r.name, r.platform, r.capabilities, r.pushToken, r.lastSeenAt, r.createdAt)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
+	wsp "github.com/cairnsync/cairn/wire/workspace"
 )
 
 const (
@@ -57,27 +58,26 @@ type NewKey struct {
 
 // AddUser adds a user with a first key. The name has 1 to 200 characters and is not the shape of an
 // id; the e-mail address is kept in lower case. Both are unique: bad_request when one is taken or
-// malformed.
+// malformed. The handle on the Workspace surface is made of the name. The first user of an instance owns it
+// (WS-AZ-3).
 func (s *Service) AddUser(ctx context.Context, name string, email *string) (NewUser, error) {
 	name = strings.TrimSpace(name)
 	if err := checkUserName(name); err != nil {
 		return NewUser{}, err
 	}
-	if email != nil {
-		address, ok := canonicalEmail(*email)
-		if !ok {
-			return NewUser{}, refuse("This does not look like an e-mail address.")
-		}
-		email = &address
-	}
-	userID := s.env.NewID()
-	key, err := storage.Write(ctx, s.db, nil, func(tx storage.Tx) (NewKey, error) {
-		if err := insertUser(tx, userID, name, email); err != nil {
+	return storage.Write(ctx, s.db, []storage.Key{storage.ChangePermissions}, func(tx storage.Tx) (NewKey, error) {
+		handle, err := freeHandle(tx, slug(name))
+		if err != nil {
 			return NewKey{}, err
 		}
-		return s.insertKey(tx, userID, firstLabel)
+		person := wsp.Principal{
+			ID: s.env.NewID(), Kind: wsp.KindUser, Handle: handle, DisplayName: name, Status: wsp.StatusActive, Version: 1,
+		}
+		if err := s.addPerson(tx, Operator(), person, name, email); err != nil {
+			return NewKey{}, err
+		}
+		return s.insertKey(tx, person.ID, firstLabel)
 	})
-	return key, err
 }
 
 func insertUser(tx storage.Tx, id, name string, email *string) error {
@@ -205,45 +205,44 @@ func (s *Service) RevokeKey(ctx context.Context, keyID string) error {
 	})
 }
 
-// DisableUser shuts a user out, named by id or by name: no key of that user is good any more, and
-// the sessions that user has open count as ones whose access changed. Again is no error.
+// DisableUser shuts a user out, named by id or by name, on both surfaces: no key and no sign-in of that user
+// is good any more, and the sessions that user has open count as ones whose access changed. The last owner of
+// the instance stays (last_owner). Again is no error.
 func (s *Service) DisableUser(ctx context.Context, userRef string) error {
 	userID, err := s.resolveUser(ctx, userRef)
 	if err != nil {
 		return err
 	}
-	const openQuery = `SELECT DISTINCT session_id FROM session_presence WHERE user_id = $1 ORDER BY session_id`
-	for range deleteAttempts {
-		expected, err := storage.Read(ctx, s.db, func(tx storage.Tx) ([]string, error) { return ids(tx, openQuery, userID) })
-		if err != nil {
-			return err
-		}
-		keys := append(userKeys(userID), sessionKeys(expected)...)
-		done, err := storage.Write(ctx, s.db, keys, func(tx storage.Tx) (bool, error) {
-			open, err := ids(tx, openQuery, userID)
-			if err != nil || !(ties{open: expected}).cover(ties{open: open}) {
-				return false, err
-			}
-			return true, s.disable(tx, userID, open)
-		})
-		if done || err != nil {
-			return err
-		}
-	}
-	return fault.New(code.Unavailable, "The user keeps opening sessions. Try again.")
+	_, err = s.disablePerson(ctx, Operator(), userID)
+	return err
 }
 
-func (s *Service) disable(tx storage.Tx, userID string, open []string) error {
-	err := tx.Exec(`UPDATE users SET disabled_at = COALESCE(disabled_at, $2) WHERE id = $1`, userID, tx.Now())
+// EnableUser lets a disabled user, named by id or by name, in again; keys that were not revoked count again.
+func (s *Service) EnableUser(ctx context.Context, userRef string) error {
+	userID, err := s.resolveUser(ctx, userRef)
 	if err != nil {
-		return fmt.Errorf("disable user: %w", err)
+		return err
 	}
-	err = tx.Exec(`UPDATE sessions SET access_version = access_version + 1 WHERE id = ANY($1)`, open)
-	if err != nil {
-		return fmt.Errorf("disable user in open sessions: %w", err)
+	_, err = s.EnablePrincipal(ctx, Operator(), userID)
+	return err
+}
+
+// ResolvePerson answers the id of the user that ref names, by id, by name or by handle, disabled ones too.
+func (s *Service) ResolvePerson(ctx context.Context, ref string) (string, error) {
+	id, err := s.resolveUser(ctx, ref)
+	if !fault.Is(err, code.NotFound) {
+		return id, err
 	}
-	s.wakeAfter(tx, open...)
-	return nil
+	return storage.Read(ctx, s.db, func(tx storage.Tx) (string, error) {
+		found, err := tx.Get(`SELECT id FROM principals WHERE handle = $1 AND kind = 'user' AND source IS NULL`, []any{strings.TrimPrefix(ref, "@")}, &id)
+		if err != nil {
+			return "", fmt.Errorf("look for user: %w", err)
+		}
+		if !found {
+			return "", missing("User")
+		}
+		return id, nil
+	})
 }
 
 // resolveUser answers the id of the user that ref names, by id or by name, disabled ones too.

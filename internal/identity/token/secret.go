@@ -28,27 +28,20 @@ func hashOf(secret string) Hash {
 }
 
 // Refresh is a refresh token. Its family is the same for every token of a sign-in, so that a token that was
-// replaced long ago is still recognised as one of that sign-in.
+// replaced long ago is still recognised as one of that sign-in. The family alone lets nobody in: whoever
+// knows it can end the sign-in, no more.
 type Refresh struct {
-	Family Hash
+	Family string
 	Secret Hash
-
-	text string
 }
 
-// NewRefresh makes the first refresh token of a sign-in, with its text.
-func NewRefresh(e *env.Env) (refresh Refresh, text string) {
-	return refreshOf(e.Token(secretBytes), e.Token(secretBytes))
-}
+// NewFamily makes the family of a sign-in.
+func NewFamily(e *env.Env) string { return e.Token(secretBytes) }
 
-// Next makes the token that takes this one's place, with its text.
-func (r Refresh) Next(e *env.Env) (refresh Refresh, text string) {
-	return refreshOf(r.text[len(refreshPrefix):len(refreshPrefix)+secretChars], e.Token(secretBytes))
-}
-
-func refreshOf(family, secret string) (refresh Refresh, text string) {
-	text = refreshPrefix + family + secret
-	return Refresh{Family: hashOf(family), Secret: hashOf(secret), text: text}, text
+// NewRefresh makes a refresh token of a family, with its text.
+func NewRefresh(e *env.Env, family string) (refresh Refresh, text string) {
+	secret := e.Token(secretBytes)
+	return Refresh{family, hashOf(secret)}, refreshPrefix + family + secret
 }
 
 // ParseRefresh reads a refresh token.
@@ -57,8 +50,7 @@ func ParseRefresh(text string) (Refresh, bool) {
 	if !found || len(rest) != 2*secretChars || !isSecret(rest[:secretChars]) || !isSecret(rest[secretChars:]) {
 		return Refresh{}, false
 	}
-	refresh, _ := refreshOf(rest[:secretChars], rest[secretChars:])
-	return refresh, true
+	return Refresh{rest[:secretChars], hashOf(rest[secretChars:])}, true
 }
 
 // NewAPI makes an API token: its text, its hash, and the end of it that names it to its owner.

@@ -26,9 +26,9 @@ CREATE TABLE sign_ins (
     dpop_jkt           text NOT NULL,
     -- When the person last proved who it is; a refresh never moves it.
     auth_time          bigint NOT NULL,
-    -- A refresh token is two secrets: one that all tokens of a sign-in share, and one of its own. Who shows the first with
-    -- anything but the current second one shows a token that was replaced. Only hashes are kept.
-    family_hash        text NOT NULL UNIQUE,
+    -- A refresh token names its family, which all tokens of a sign-in share, and holds a secret of its own, of which the hash
+    -- is kept. Who names the family with another secret than the current one shows a token that was replaced.
+    family             text NOT NULL UNIQUE,
     token_hash         text NOT NULL,
     token_expires_at   bigint NOT NULL,
     -- The token before the current one is good until then, while the current one is unused: its answer may have been lost.
