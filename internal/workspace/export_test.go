@@ -1,0 +1,4 @@
+package workspace
+
+// MentionsIn is what a text mentions, for tests.
+var MentionsIn = mentionsIn
