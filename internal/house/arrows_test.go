@@ -27,7 +27,7 @@ var layers = []layer{
 	{"api", false, []string{"internal/api"}},
 	{"server", false, []string{"internal/server"}},
 	{"client", true, []string{"client"}},
-	{"agents", true, []string{"internal/agent"}},
+	{"agents", true, []string{"internal/agent", "internal/transfer"}},
 	{"conformance", true, []string{"conformance"}},
 	{"cli", false, []string{"internal/cli"}},
 	{"commands", false, []string{"cmd"}},
@@ -36,11 +36,12 @@ var layers = []layer{
 
 // only are packages that see nothing of the module but what is named.
 var only = map[string][]string{
-	"wire":           {"wire"},
-	"client":         {"client", "wire"},
-	"conformance":    {"conformance", "client", "wire"},
-	"internal/agent": {"internal/agent", "internal/env", "internal/filelock", "client", "wire"},
-	"cmd":            {"internal/cli"},
+	"wire":              {"wire"},
+	"client":            {"client", "wire"},
+	"conformance":       {"conformance", "client", "wire"},
+	"internal/agent":    {"internal/agent", "internal/env", "internal/filelock", "client", "wire"},
+	"internal/transfer": {"internal/transfer", "internal/env", "internal/filelock", "client", "wire"},
+	"cmd":               {"internal/cli"},
 }
 
 // outside lists imports from outside the module that only some packages may have.

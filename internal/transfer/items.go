@@ -1,0 +1,108 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxItem is the largest item or line of an export.
+const maxItem = 16 << 20
+
+var errLarge = fmt.Errorf("it has more than %d bytes", maxItem)
+
+// lenient reads exports as they are: names may stand twice, and texts may be damaged.
+var lenient = []json.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+// bounded fails when more than maxItem bytes were read since the last reset.
+type bounded struct {
+	from io.Reader
+	left int
+}
+
+func (b *bounded) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLarge
+	}
+	n, err := b.from.Read(into[:min(len(into), b.left)])
+	b.left -= n
+	return n, err //nolint:wrapcheck // io.EOF must stay itself
+}
+
+// items reads a JSON array item by item. An item of another shape goes to bad and is skipped; what is no
+// JSON at all ends the reading with an error. Numbers of items begin at 1.
+func items[T any](from io.Reader, item func(n int64, value *T) error, bad func(n int64, err error)) error {
+	limit := &bounded{from: from, left: maxItem}
+	decoder := jsontext.NewDecoder(limit, lenient...)
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return fmt.Errorf("it is no JSON: %w", err)
+	}
+	if token.Kind() != '[' {
+		return errors.New("it is no list")
+	}
+	for n := int64(1); decoder.PeekKind() != ']'; n++ {
+		limit.left = maxItem
+		text, err := decoder.ReadValue()
+		if err != nil {
+			return fmt.Errorf("item %d: %w", n, err)
+		}
+		value := new(T)
+		if err := json.Unmarshal(text, value, lenient...); err != nil {
+			bad(n, err)
+			continue
+		}
+		if err := item(n, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines reads a text line by line; one that is too long goes to bad and is skipped. Numbers begin at 1.
+func lines(from io.Reader, line func(n int64, text []byte) error, bad func(n int64, err error)) error {
+	reader := bufio.NewReaderSize(from, 64<<10)
+	var text []byte
+	for n := int64(1); ; n++ {
+		text = text[:0]
+		long := false
+		for {
+			part, err := reader.ReadSlice('\n')
+			if !long && len(text)+len(part) > maxItem {
+				long, text = true, nil
+			}
+			if !long {
+				text = append(text, part...)
+			}
+			if errors.Is(err, bufio.ErrBufferFull) {
+				continue
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read line %d: %w", n, err)
+			}
+			if problem := hand(n, text, long, line, bad); problem != nil {
+				return problem
+			}
+			if err != nil {
+				return nil
+			}
+			break
+		}
+	}
+}
+
+func hand(n int64, text []byte, long bool, line func(n int64, text []byte) error, bad func(n int64, err error)) error {
+	if long {
+		bad(n, errLarge)
+		return nil
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil
+	}
+	return line(n, text)
+}
