@@ -159,7 +159,7 @@ func requireDeleteAudited(t *testing.T, db storage.DB, by identity.Principal, by
 	t.Helper()
 	rows := 0
 	require.NoError(t, db.Read(t.Context(), func(tx storage.Tx) error {
-		return tx.Query(`SELECT user_id, device_id, action, detail FROM audit`, nil, func(row storage.Row) error {
+		return tx.Query(`SELECT user_id, device_id, action, detail FROM audit WHERE action = 'device:delete'`, nil, func(row storage.Row) error {
 			var user, device, action, detail string
 			err := row.Scan(&user, &device, &action, &detail)
 			require.Equal(t, []string{by.UserID, byDevice, audit.DeviceDelete}, []string{user, device, action})

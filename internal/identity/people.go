@@ -63,14 +63,7 @@ func (s *Service) nameMigrated(ctx context.Context) error {
 	const query = `SELECT id, display_name FROM principals WHERE kind = 'user' AND handle = 'u-' || id ORDER BY created_at, id LIMIT 500`
 	for {
 		named := 0
-		waiting, err := storage.Read(ctx, s.db, func(tx storage.Tx) (bool, error) { return tx.Get(query, nil, new(string), new(string)) })
-		if err != nil {
-			return fmt.Errorf("look for people without a handle: %w", err)
-		}
-		if !waiting {
-			return nil
-		}
-		err = s.db.Write(ctx, nil, func(tx storage.Tx) error {
+		err := s.db.Write(ctx, nil, func(tx storage.Tx) error {
 			named = 0
 			var people []wire.Principal
 			err := tx.Query(query, nil, func(row storage.Row) error {

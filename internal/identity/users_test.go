@@ -120,8 +120,8 @@ func TestDisableUser(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		w := newWorld(t, db.DB)
-		ada, key := w.user(t, "ada")
 		bob, _ := w.user(t, "bob")
+		ada, key := w.user(t, "ada")
 		open, closed := w.session(t, bob.UserID, ""), w.session(t, ada.UserID, "")
 		w.present(t, open, testkit.Env().RandomID(), ada.UserID, time.Minute)
 		w.wakes.take()
@@ -196,6 +196,7 @@ func TestLookupsInsideATransaction(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
 		w := newWorld(t, db.DB)
+		w.user(t, "owner")
 		email := "ada@example.org"
 		ada, err := w.AddUser(t.Context(), "ada", &email)
 		require.NoError(t, err)
