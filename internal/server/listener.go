@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/service"
 )
 
 // Bounds of one HTTP exchange; streams leave net/http and have bounds of their own (conn.Limits).
@@ -115,16 +115,18 @@ func (l *listener) Stop(ctx context.Context) error {
 // request that hangs does not keep streams from their clean end.
 type front struct {
 	listener *listener
-	streams  *conn.Keeper
+	streams  []service.Service
 }
 
 // Start begins to accept.
 func (f front) Start(ctx context.Context) error {
-	if err := f.streams.Start(ctx); err != nil {
-		return err
+	for i, streams := range f.streams {
+		if err := streams.Start(ctx); err != nil {
+			return errors.Join(err, stopAll(ctx, f.streams[:i]))
+		}
 	}
 	if err := f.listener.Start(ctx); err != nil {
-		return errors.Join(err, f.streams.Stop(ctx))
+		return errors.Join(err, stopAll(ctx, f.streams))
 	}
 	return nil
 }
@@ -132,8 +134,21 @@ func (f front) Start(ctx context.Context) error {
 // Stop ends requests and streams.
 func (f front) Stop(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- f.streams.Stop(ctx) }()
+	go func() { ended <- stopAll(ctx, f.streams) }()
 	return errors.Join(f.listener.Stop(ctx), <-ended)
+}
+
+// stopAll stops services at the same time.
+func stopAll(ctx context.Context, services []service.Service) error {
+	ended := make(chan error, len(services))
+	for _, one := range services {
+		go func() { ended <- one.Stop(ctx) }()
+	}
+	failures := make([]error, len(services))
+	for i := range services {
+		failures[i] = <-ended
+	}
+	return errors.Join(failures...)
 }
 
 func (l *listener) url() string {

@@ -121,11 +121,11 @@ func (m *metrics) conn(log *slog.Logger) *conn.Observer {
 	}
 }
 
-// watch shows what waits in the queues of all streams.
-func (m *metrics) watch(keeper *conn.Keeper) {
+// watch shows what waits in the queues of all streams of a kind; prefix tells the kinds apart.
+func (m *metrics) watch(prefix string, stats func() conn.Stats) {
 	gauge := func(name, help string, value func(conn.Stats) int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "cairn", Name: name, Help: help},
-			func() float64 { return float64(value(keeper.Stats())) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "cairn", Name: prefix + name, Help: help},
+			func() float64 { return float64(value(stats())) })
 	}
 	m.registry.MustRegister(
 		gauge("stream_queue_frames", "Frames waiting for clients.", func(s conn.Stats) int64 { return s.QueuedFrames }),

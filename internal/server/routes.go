@@ -5,14 +5,15 @@ import (
 	"net"
 	"net/http"
 
+	apiworkspace "github.com/cairnsync/cairn/internal/api/workspace"
 	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/storage"
 )
 
 // routes is everything the main address answers.
-func routes(db storage.DB, api http.Handler, m *metrics, c config.Config) http.Handler {
+func routes(db storage.DB, sessions, workspace http.Handler, m *metrics, c config.Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", api)
+	mux.Handle("/", sessions)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -20,7 +21,13 @@ func routes(db storage.DB, api http.Handler, m *metrics, c config.Config) http.H
 	if c.Metrics.Listen == "" {
 		mux.Handle("GET /metrics", loopbackOnly(m.handler()))
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if apiworkspace.Owns(r.URL.Path) { // it says itself what is no path, also where a mux would redirect
+			workspace.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // ready reports whether requests can be served: the database answers with the schema this program

@@ -17,10 +17,12 @@ import (
 	"os"
 
 	apisessions "github.com/cairnsync/cairn/internal/api/sessions"
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/identity"
+	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/internal/outbound"
 	"github.com/cairnsync/cairn/internal/service"
 	"github.com/cairnsync/cairn/internal/session"
@@ -43,6 +45,7 @@ type Server struct {
 	pusher   *outbound.FCM // nil when push is not configured
 	listener *listener
 	identity *identity.Service
+	room     *room
 }
 
 // New opens the database and puts the node together.
@@ -79,7 +82,10 @@ func openStorage(ctx context.Context, o Options, m *metrics) (storage.DB, error)
 // compose makes every part and orders them: what is started first is stopped last.
 func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificate *tls.Certificate) {
 	bus := newBus(s.db, o)
-	s.identity = identity.New(s.db, bus, o.Env)
+	k := &kernel{config: o.Config, db: s.db, bus: bus, env: o.Env, log: o.Log, metric: m}
+	log, committed := k.newLog()
+	s.identity = identity.New(s.db, bus, o.Env, identity.WithLog(log))
+	s.room = k.newRoom(log, committed, s.identity)
 	outbox := outbound.NewOutbox(s.db, bus, m.pusher(pusher), o.Config.Push.Pause, o.Env, o.Log)
 	hub := live.New(live.Options{
 		DB: s.db, Bus: bus, Env: o.Env, Log: o.Log, MaxAnnounced: o.Config.Presence.MaxAnnounced,
@@ -90,19 +96,22 @@ func (s *Server) compose(o Options, m *metrics, pusher *outbound.FCM, certificat
 		MaxMessage: o.Config.HTTP.MaxBodyBytes, PingEvery: o.Config.Stream.Ping, PongWithin: o.Config.Stream.Pong,
 		MaxAge: o.Config.Stream.MaxAge,
 	}, o.Env, m.conn(o.Log))
-	m.watch(keeper)
+	m.watch("", keeper.Stats)
+	m.watch("gateway_", s.room.gateway.Stats)
 	api := apisessions.New(apisessions.Options{
 		DB: s.db, Identity: s.identity, Sessions: session.New(s.db, bus, o.Env, hub), Hub: hub, Keeper: keeper,
 		Outbox: outbox, Env: o.Env, Log: o.Log, MaxBodyBytes: o.Config.HTTP.MaxBodyBytes,
 		CORSOrigins: o.Config.HTTP.CORSOrigins, RatePerSec: o.Config.RateLimit.PerSecond, RateBurst: o.Config.RateLimit.Burst,
 		Observe: m.request(o.Log),
 	})
-	s.listener = newListener(o, routes(s.db, api, m, o.Config), m, certificate, api.Hurry)
+	s.listener = newListener(o, routes(s.db, api, s.room.api, m, o.Config), m, certificate, api.Hurry)
 	s.group.Add("signal", bus)
 	s.group.Add("identity", s.identity)
+	s.group.Add("sign-in", s.room.signIn)
+	s.room.add(&s.group, k)
 	s.group.Add("push outbox", outbox)
 	s.group.Add("live feed", hub)
-	s.group.Add("listener and streams", front{s.listener, keeper})
+	s.group.Add("listener and streams", front{s.listener, []service.Service{keeper, s.room.gateway}})
 }
 
 // bus is a signal.Bus with a life.
@@ -160,6 +169,12 @@ func (s *Server) Failed() <-chan error { return s.listener.failed }
 
 // Identity administers users and keys on this node's database.
 func (s *Server) Identity() *identity.Service { return s.identity }
+
+// SignIn lets people of this node's database in.
+func (s *Server) SignIn() *signin.Service { return s.room.signIn }
+
+// Authz changes permissions on this node's database.
+func (s *Server) Authz() *authz.Service { return s.room.authz }
 
 // Stop ends the node.
 func (s *Server) Stop(ctx context.Context) error {

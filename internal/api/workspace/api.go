@@ -16,11 +16,16 @@ import (
 	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/gateway"
 	"github.com/cairnsync/cairn/internal/idempotency"
+	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/identity/signin"
+	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/workspace"
 	"github.com/cairnsync/cairn/internal/workspace/files"
+	"github.com/cairnsync/cairn/internal/workspace/imports"
 	"github.com/cairnsync/cairn/internal/workspace/personal"
+	"github.com/cairnsync/cairn/internal/workspace/search"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -40,13 +45,18 @@ type Options struct {
 	MaxBodyBytes int64
 	// AllowedOrigins is http.allowed_origins.
 	AllowedOrigins []string
-	// PublicURL is http.public_url.
-	PublicURL string
-	SignIn    *signin.Service
-	Authz     *authz.Service
-	Workspace *workspace.Service
-	Personal  *personal.Service
-	Files     *files.Service
+	DB             storage.DB
+	Identity       *identity.Service
+	SignIn         *signin.Service
+	Authz          *authz.Service
+	Workspace      *workspace.Service
+	Personal       *personal.Service
+	Files          *files.Service
+	Imports        *imports.Service
+	Search         *search.Service
+	Gateway        *gateway.Gateway
+	// OIDCIssuer and OIDCClientID are auth.oidc.issuer and auth.oidc.client_id; empty is none.
+	OIDCIssuer, OIDCClientID string
 	// Version is the version of the program.
 	Version string
 	// Observe is told of every answered request; nil is allowed. The route is a pattern, never a path.
@@ -60,7 +70,8 @@ type API struct {
 	mux      *http.ServeMux
 	routes   []*Route
 	schemas  *schemas
-	document []byte
+	document []byte // OpenAPI
+	frames   []byte // AsyncAPI
 	origins  guard.Origins
 	limits   limits
 	running  idempotency.Running
@@ -77,7 +88,7 @@ func New(o Options) *API {
 	}
 	a.routes = a.table()
 	a.schemas = newSchemas()
-	a.document = documentOf(a.routes, a.schemas)
+	a.document, a.frames = documentOf(a.routes, a.schemas), AsyncAPI()
 	adapter := humago.NewAdapter(a.mux, "")
 	for _, route := range a.routes {
 		serve := a.serve(route)
@@ -95,6 +106,9 @@ func Routes() []*Route {
 	var a API
 	return a.table()
 }
+
+// OpenAPI answers the document of the surface, as YAML.
+func OpenAPI() []byte { return documentOf(Routes(), newSchemas()) }
 
 func requestHeaders() []string {
 	return []string{
@@ -126,6 +140,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// keysPath is where the keys that verify tokens are (WS-ID-6).
+const keysPath = "/.well-known/jwks.json"
+
+// Owns reports whether a path is the surface's, be there something or not.
+func Owns(path string) bool {
+	return path == Prefix || strings.HasPrefix(path, Prefix+"/") || path == keysPath
 }
 
 func nothingHere() error { return fault.New(code.NotFound, "There is nothing at this path.") }

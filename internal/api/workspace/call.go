@@ -13,6 +13,7 @@ import (
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity/signin"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -36,6 +37,14 @@ type call struct {
 	api    *API
 	route  *Route
 	writer http.ResponseWriter
+}
+
+// exact is version for objects that exist whenever the caller may change them: "*" demands nothing of them.
+func (c *call) exact() *int64 {
+	if c.version != nil && *c.version == place.AnyVersion {
+		return nil
+	}
+	return c.version
 }
 
 // id answers an id of the path, in its canonical form.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/cairnsync/cairn/internal/authz/action"
+	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -63,7 +65,14 @@ func (a *API) content(c *call) (reply, error) {
 	}
 	status := &statusWriter{patientWriter: patientWriter{ResponseWriter: c.writer, env: a.Env}, status: okay}
 	http.ServeContent(status, c.Request, "", content.File.CreatedAt, content)
-	return reply{status: status.status, sent: true}, nil
+	switch status.status {
+	case http.StatusRequestedRangeNotSatisfiable:
+		return reply{}, fault.New(code.RangeNotSatisfiable, "The file has %d bytes.", content.File.SizeBytes)
+	case http.StatusPreconditionFailed:
+		return reply{}, fault.New(code.VersionConflict, "The file has other bytes.")
+	default:
+		return reply{status: status.status, sent: true}, nil
+	}
 }
 
 // mediaType is what the uploader said, if it is a type at all.

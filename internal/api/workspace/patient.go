@@ -41,7 +41,8 @@ func (w *patientWriter) Write(text []byte) (int, error) {
 	return w.ResponseWriter.Write(text) //nolint:wrapcheck // it is the same writer
 }
 
-// statusWriter remembers the status of an answer that somebody else writes.
+// statusWriter remembers the status of an answer that somebody else writes. A refusal it keeps to itself: the
+// surface says that in its own way.
 type statusWriter struct {
 	patientWriter
 
@@ -50,6 +51,15 @@ type statusWriter struct {
 
 // WriteHeader begins the answer.
 func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
+	if w.status = status; status < http.StatusBadRequest {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write goes on with the answer.
+func (w *statusWriter) Write(text []byte) (int, error) {
+	if w.status >= http.StatusBadRequest {
+		return len(text), nil
+	}
+	return w.patientWriter.Write(text)
 }

@@ -107,7 +107,7 @@ func (a *API) createGroup(c *call, in wire.NewGroup) (wire.Group, error) {
 func (a *API) group(c *call) (wire.Group, error) { return a.Authz.Group(c.Context(), c.by, c.id("id")) }
 
 func (a *API) renameGroup(c *call, in wire.NewGroup) (wire.Group, error) {
-	return a.Authz.RenameGroup(c.Context(), c.by, c.id("id"), c.version, in.Name)
+	return a.Authz.RenameGroup(c.Context(), c.by, c.id("id"), c.exact(), in.Name)
 }
 
 func (a *API) deleteGroup(c *call) error { return a.Authz.DeleteGroup(c.Context(), c.by, c.id("id")) }

@@ -1,6 +1,11 @@
 package workspace
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/cairnsync/cairn/internal/authz/action"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
 
 const (
 	get    = http.MethodGet
@@ -19,7 +24,9 @@ const (
 func (a *API) table() []*Route {
 	var all []*Route
 	for _, part := range [][]Route{
-		a.spaceRoutes(), a.channelRoutes(), a.threadRoutes(), a.messageRoutes(), a.personalRoutes(), a.fileRoutes(), a.permissionRoutes(),
+		a.metaRoutes(), a.spaceRoutes(), a.channelRoutes(), a.threadRoutes(), a.messageRoutes(), a.personalRoutes(), a.fileRoutes(), a.importRoutes(), a.syncRoutes(), a.permissionRoutes(), a.identityRoutes(),
+		a.principalRoutes(wire.KindUser, "users", action.UserManage), a.principalRoutes(wire.KindAgent, "agents", action.AgentManage),
+		a.principalRoutes(wire.KindApp, "apps", action.AgentManage),
 	} {
 		for i := range part {
 			all = append(all, &part[i])
