@@ -18,16 +18,35 @@ type Filter struct {
 	MovedThreads []string // threads that moved, after the cursor, to where the principal may see them
 }
 
+// maxWindow is how many events one statement of Visible looks at at most.
+const maxWindow = 8192
+
 // Visible answers the events after a number up to and including upTo that filter lets through, in order,
 // at most limit. Fewer than limit means that everything up to upTo was looked at.
+//
+// It goes in short stretches, which grow while they hold little: PostgreSQL cannot know how many events a
+// filter lets through, and over a long stretch it would at times sort all of it for the sake of one page.
 func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) ([]*Record, error) {
-	condition, args := filter.condition(after, upTo, limit)
-	return query(tx, `SELECT `+columns+` FROM event_log WHERE seq > $1 AND seq <= $2 AND (`+condition+`) ORDER BY seq LIMIT $3`, args...)
+	var records []*Record
+	window := int64(limit)
+	for after < upTo && len(records) < limit {
+		end := min(after+window, upTo)
+		condition, args := filter.condition(after, end, limit-len(records))
+		found, err := query(tx, `SELECT `+columns+` FROM event_log WHERE seq > $1 AND seq <= $2 AND (`+condition+`) ORDER BY seq LIMIT $3`, args...)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, found...)
+		if after = end; int64(len(found)) < window/2 {
+			window = min(2*window, maxWindow)
+		}
+	}
+	return records, nil
 }
 
 // condition puts together only what this filter needs, because it is evaluated for every event of a backlog.
-// There are few texts, so that each stays prepared. Nothing but seq is looked up in an index: the backlog is
-// bounded, and no other order of reading is as fast for those who see much.
+// There are few texts, so that each stays prepared. Nothing but seq is looked up in an index: a backlog is
+// bounded, and further indexes would cost every write.
 func (f Filter) condition(args ...any) (string, []any) {
 	parameter := func(value any) string {
 		args = append(args, value)

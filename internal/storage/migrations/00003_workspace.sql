@@ -108,10 +108,6 @@ CREATE TABLE event_log (
 );
 -- What a deletion redacts.
 CREATE INDEX event_log_content ON event_log (resource_id) WHERE resource_kind IN ('message', 'file');
--- What a catch-up of somebody who sees little looks through instead of the whole log.
-CREATE INDEX event_log_channel ON event_log (channel_id, seq) WHERE channel_id IS NOT NULL;
-CREATE INDEX event_log_audience ON event_log (audience_principal_id, seq) WHERE audience_principal_id IS NOT NULL;
-CREATE INDEX event_log_wide ON event_log (seq) WHERE channel_id IS NULL AND audience_principal_id IS NULL;
 
 -- How far a consumer inside the server has read the log (ES-7.6).
 CREATE TABLE event_consumer_cursors (
@@ -134,6 +130,9 @@ CREATE TABLE spaces (
     created_at        bigint NOT NULL,
     version           bigint NOT NULL DEFAULT 1
 );
+
+-- Whose permissions follow from being an operator.
+CREATE INDEX spaces_operator ON spaces (operator_agent_id) WHERE operator_agent_id IS NOT NULL;
 
 CREATE TABLE channels (
     id               text PRIMARY KEY,
