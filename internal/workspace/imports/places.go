@@ -110,22 +110,27 @@ func (s *Service) makeChannel(a *application) error {
 		c.MainThreadID = s.Env.NewID()
 	}
 	a.channel.Channel = c
+	scope := wire.Scope{SpaceID: c.SpaceID, ChannelID: c.ID}
 	err := a.tx.Exec(
 		`INSERT INTO channels (id, space_id, kind, name, topic, main_thread_id, import_id, source_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		c.ID, c.SpaceID, c.Kind, c.Name, optional(c.Topic), optional(c.MainThreadID), a.imported.ID, a.batch.Channel.SourceID, c.CreatedAt)
 	if err != nil {
 		return fmt.Errorf("write channel: %w", err)
 	}
-	if c.Kind == wire.ChannelText && !a.batch.Thread.Main {
-		main := thread{Thread: wire.Thread{
-			ID: c.MainThreadID, ChannelID: c.ID, Kind: wire.ThreadMain, State: wire.ThreadOpen, LastActivityAt: c.CreatedAt, CreatedAt: c.CreatedAt, Version: 1,
-		}}
-		if err := insertThread(a.tx, &main.Thread, a.imported.ID, "", a.by.Principal); err != nil {
-			return err
-		}
+	if err := s.Log.Emit(a.tx, event(a.by, eventlog.ChannelCreated, scope, c.ID, c.Version, wire.ChannelEvent{Channel: c})); err != nil {
+		return err
 	}
-	scope := wire.Scope{SpaceID: c.SpaceID, ChannelID: c.ID}
-	return s.Log.Emit(a.tx, event(a.by, eventlog.ChannelCreated, scope, c.ID, c.Version, wire.ChannelEvent{Channel: c}))
+	if c.Kind != wire.ChannelText || a.batch.Thread.Main {
+		return nil
+	}
+	main := wire.Thread{
+		ID: c.MainThreadID, ChannelID: c.ID, Kind: wire.ThreadMain, State: wire.ThreadOpen, LastActivityAt: c.CreatedAt, CreatedAt: c.CreatedAt, Version: 1,
+	}
+	if err := insertThread(a.tx, &main, a.imported.ID, "", a.by.Principal); err != nil {
+		return err
+	}
+	scope.ThreadID = main.ID
+	return s.Log.Emit(a.tx, event(a.by, eventlog.ThreadCreated, scope, main.ID, main.Version, wire.ThreadEvent{Thread: main}))
 }
 
 // makeThread decides what a thread that is not there yet will be; storeThread writes it with its numbers.

@@ -83,13 +83,13 @@ func (s *Service) checkDraft(in *wire.PutDraft) error {
 	if len(in.FileIDs) > s.MaxAttachments {
 		return fault.Invalid("/file_ids", "must name at most %d files", s.MaxAttachments)
 	}
-	ids := make([]string, len(in.FileIDs))
+	var ids []string
 	for i, id := range in.FileIDs {
 		canonical, err := place.BodyID(fmt.Sprintf("/file_ids/%d", i), id)
 		if err != nil {
 			return err
 		}
-		ids[i] = canonical
+		ids = append(ids, canonical)
 	}
 	in.FileIDs = ids
 	return nil

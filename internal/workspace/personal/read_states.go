@@ -124,7 +124,7 @@ const (
 	                AND m.deleted_at IS NULL AND m.author_id <> $1)`
 )
 
-var countQuery = fmt.Sprintf(`SELECT $4 - $3 - `+ownAbove+` - `+deletedAbove+`, `+mentionsAbove, "$2", "$3", "$4")
+var countQuery = fmt.Sprintf(`SELECT CAST($4 AS bigint) - CAST($3 AS bigint) - `+ownAbove+` - `+deletedAbove+`, `+mentionsAbove, "$2", "$3", "$4")
 
 // count fills in the counts of a state.
 func count(tx storage.Tx, principal string, t *place.Thread, state *wire.ReadState) error {
