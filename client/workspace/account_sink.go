@@ -91,6 +91,7 @@ func (a *accountSink) Page(ctx context.Context, at Position) error {
 
 // CaughtUp lets the outbox be sent (ES-13.4).
 func (a *accountSink) CaughtUp(context.Context) error {
+	a.state.SetLive(true)
 	a.outbox.Open()
 	a.rest(func() { a.live = true })
 	signal(a.wanted)
@@ -138,6 +139,7 @@ func (a *accountSink) Unknown(_ context.Context, op string, d json.RawMessage) {
 // Down keeps the outbox until the next connection has caught up.
 func (a *accountSink) Down(why error) {
 	a.outbox.Hold()
+	a.state.SetLive(false)
 	a.rest(func() { a.live = false })
 	if !errors.Is(why, context.Canceled) {
 		a.config.Gateway.Report(fmt.Errorf("connection ended: %w", why))

@@ -111,7 +111,7 @@ func (c *Client) Refresh(ctx context.Context) error {
 // Logout ends the sign-in on the server and forgets the tokens. When the server cannot be reached
 // nothing is forgotten; Forget does that alone.
 func (c *Client) Logout(ctx context.Context) error {
-	_, err := c.Do(ctx, Call{Method: http.MethodPost, Path: prefix + "/auth/logout"})
+	_, err := c.Do(ctx, Call{Method: http.MethodPost, Path: prefix + "/auth/logout", Body: empty{}})
 	refused := AsProblem(err)
 	if err != nil && !errors.Is(err, ErrSignedOut) && (refused == nil || refused.Status != http.StatusUnauthorized) {
 		return err

@@ -217,6 +217,9 @@ func keyed(tree any) any {
 			node[name] = keyed(value)
 		}
 	case []any:
+		if len(node) == 0 {
+			return nil
+		}
 		byID := map[string]any{}
 		for i, value := range node {
 			byID[identity(i, value)] = keyed(value)

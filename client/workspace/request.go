@@ -88,10 +88,12 @@ func (c *Client) perform(ctx context.Context, made Call) (Answer, error) {
 }
 
 // signed makes the call with a token and a proof. A nonce that is not good any more is replaced once by
-// the one that came with the refusal (WS-ID-2), and a token that has ended by a new one.
+// the one that came with the refusal (WS-ID-2), and a token that has ended by a new one. A proof that was
+// used is replaced once too: net/http repeats a request by itself when a kept connection turns out to be closed,
+// and the server may have seen the first one.
 func (c *Client) signed(ctx context.Context, made Call) (Answer, error) {
 	var spent string // a token the server would not have
-	for nonceTold, tokenTold := false, false; ; {
+	for nonceTold, proofTold, tokenTold := false, false, false; ; {
 		token := ""
 		if !made.public {
 			var err error
@@ -103,6 +105,8 @@ func (c *Client) signed(ctx context.Context, made Call) (Answer, error) {
 		switch {
 		case IsCode(err, code.UseDPoPNonce) && !nonceTold:
 			nonceTold = true
+		case IsCode(err, code.InvalidDPoPProof) && !proofTold:
+			proofTold = true
 		case !made.public && c.config.APIToken == "" && !tokenTold && endsToken(err):
 			tokenTold, spent = true, token
 		default:

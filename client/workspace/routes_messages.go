@@ -108,6 +108,11 @@ func (c *Client) StartImport(ctx context.Context, made wire.NewImport) (wire.Imp
 	return write[wire.Import](ctx, c, http.MethodPost, made, 0, "/imports")
 }
 
+// Imports lists the imports into spaces the caller manages.
+func (c *Client) Imports(ctx context.Context, at Paging) (wire.Page[wire.Import], error) {
+	return list[wire.Import](ctx, c, at.query(), "/imports")
+}
+
 // Import answers one.
 func (c *Client) Import(ctx context.Context, id string) (wire.Import, error) {
 	return read[wire.Import](ctx, c, nil, "/imports/", id)
@@ -120,5 +125,5 @@ func (c *Client) ImportBatch(ctx context.Context, id string, batch wire.ImportBa
 
 // FinishImport marks an import done.
 func (c *Client) FinishImport(ctx context.Context, id string) (wire.Import, error) {
-	return write[wire.Import](ctx, c, http.MethodPost, empty{}, 0, "/imports/", id, "/done")
+	return write[wire.Import](ctx, c, http.MethodPost, empty{}, 0, "/imports/", id, "/finish")
 }

@@ -10,7 +10,12 @@ import (
 
 // MakeLoginCode makes a single-use code that signs in another device of the caller; with step-up.
 func (c *Client) MakeLoginCode(ctx context.Context) (wire.LoginCode, error) {
-	return write[wire.LoginCode](ctx, c, http.MethodPost, empty{}, 0, "/auth/login-codes")
+	return write[wire.LoginCode](ctx, c, http.MethodPost, empty{}, 0, "/login-codes")
+}
+
+// SetPassword sets the caller's own password; with step-up.
+func (c *Client) SetPassword(ctx context.Context, password string) error {
+	return do(ctx, c, http.MethodPut, map[string]string{"password": password}, "/me/password")
 }
 
 // Devices lists the caller's devices.
@@ -48,9 +53,36 @@ func (c *Client) CreatePrincipal(ctx context.Context, kind wire.Kind, made wire.
 	return write[wire.Principal](ctx, c, http.MethodPost, made, 0, "/"+plural(kind))
 }
 
+// PatchPrincipal changes how a principal is called; owner of the instance, with step-up.
+func (c *Client) PatchPrincipal(
+	ctx context.Context, kind wire.Kind, id string, change wire.PatchPrincipal, ifMatch int64,
+) (wire.Principal, error) {
+	return write[wire.Principal](ctx, c, http.MethodPatch, change, ifMatch, "/"+plural(kind)+"/", id)
+}
+
 // DisablePrincipal ends all that a principal may do; owner of the instance, with step-up.
 func (c *Client) DisablePrincipal(ctx context.Context, kind wire.Kind, id string) (wire.Principal, error) {
 	return write[wire.Principal](ctx, c, http.MethodPost, empty{}, 0, "/"+plural(kind)+"/", id, "/disable")
+}
+
+// EnablePrincipal lets a principal act again, or for the first time.
+func (c *Client) EnablePrincipal(ctx context.Context, kind wire.Kind, id string) (wire.Principal, error) {
+	return write[wire.Principal](ctx, c, http.MethodPost, empty{}, 0, "/"+plural(kind)+"/", id, "/enable")
+}
+
+// APITokens lists the tokens of an agent or app, the newest first.
+func (c *Client) APITokens(ctx context.Context, kind wire.Kind, id string) (wire.Page[wire.APIToken], error) {
+	return list[wire.APIToken](ctx, c, nil, "/"+plural(kind)+"/", id, "/tokens")
+}
+
+// CreateAPIToken makes a token of an agent or app. It is shown once: a repeat of the request answers without it.
+func (c *Client) CreateAPIToken(ctx context.Context, kind wire.Kind, id string, made wire.NewToken) (wire.APITokenMade, error) {
+	return write[wire.APITokenMade](ctx, c, http.MethodPost, made, 0, "/"+plural(kind)+"/", id, "/tokens")
+}
+
+// RevokeAPIToken ends a token at once.
+func (c *Client) RevokeAPIToken(ctx context.Context, kind wire.Kind, id, token string) error {
+	return do(ctx, c, http.MethodDelete, nil, "/"+plural(kind)+"/", id, "/tokens/", token)
 }
 
 func plural(kind wire.Kind) string {
@@ -79,9 +111,19 @@ func (c *Client) CreateGroup(ctx context.Context, name string) (wire.Group, erro
 	return write[wire.Group](ctx, c, http.MethodPost, wire.NewGroup{Name: name}, 0, "/groups")
 }
 
+// RenameGroup renames a group.
+func (c *Client) RenameGroup(ctx context.Context, id, name string, ifMatch int64) (wire.Group, error) {
+	return write[wire.Group](ctx, c, http.MethodPatch, wire.NewGroup{Name: name}, ifMatch, "/groups/", id)
+}
+
+// DeleteGroup deletes a group with its grants; with step-up.
+func (c *Client) DeleteGroup(ctx context.Context, id string) error {
+	return do(ctx, c, http.MethodDelete, nil, "/groups/", id)
+}
+
 // PutMember puts a principal into a group; with step-up.
-func (c *Client) PutMember(ctx context.Context, group, principal string, member wire.PutMember) (wire.GroupMember, error) {
-	return write[wire.GroupMember](ctx, c, http.MethodPut, member, 0, "/groups/", group, "/members/", principal)
+func (c *Client) PutMember(ctx context.Context, group, principal string, member wire.PutMember) (wire.Group, error) {
+	return write[wire.Group](ctx, c, http.MethodPut, member, 0, "/groups/", group, "/members/", principal)
 }
 
 // RemoveMember takes a principal out of a group; with step-up.
@@ -89,7 +131,7 @@ func (c *Client) RemoveMember(ctx context.Context, group, principal string) erro
 	return do(ctx, c, http.MethodDelete, nil, "/groups/", group, "/members/", principal)
 }
 
-// Grants lists the grants on a target, or with the zero Target all; owner there.
+// Grants lists the grants in force on a target, or with the zero Target all; owner there.
 func (c *Client) Grants(ctx context.Context, on wire.Target, at Paging) (wire.Page[wire.Grant], error) {
 	query := at.query()
 	if on.Kind != "" {

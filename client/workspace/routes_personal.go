@@ -13,6 +13,11 @@ func (c *Client) ReadStates(ctx context.Context, at Paging) (wire.Page[wire.Read
 	return list[wire.ReadState](ctx, c, at.query(), "/read-states")
 }
 
+// ReadState answers one.
+func (c *Client) ReadState(ctx context.Context, thread string) (wire.ReadState, error) {
+	return read[wire.ReadState](ctx, c, nil, "/read-states/", thread)
+}
+
 // MarkRead moves a read state forward; never back.
 func (c *Client) MarkRead(ctx context.Context, thread string, seq int64) (wire.ReadState, error) {
 	return write[wire.ReadState](ctx, c, http.MethodPut, wire.PutReadState{LastReadSeq: seq}, 0, "/read-states/", thread)

@@ -38,6 +38,7 @@ type State struct {
 	loads   map[*Load]struct{}
 	editing map[string]*wire.Draft // by thread: somebody types; the newest draft of another device, or nil
 	hear    func(Change)
+	live    bool // events come as they happen
 
 	meta     *table[core]
 	access   *table[wire.Access] // by kind and id

@@ -29,10 +29,11 @@ func (s *State) Apply(event Event) error {
 }
 
 // foreign answers a violation for an event of a channel nobody showed to the principal. What the structure of a
-// newer snapshot says about older events proves nothing.
+// newer snapshot says about older events proves nothing, and while catching up events are let through by the
+// permissions of now (ES-8.1), also those from before a grant.
 func (s *State) foreign(event Event) error {
 	channel := event.Scope.ChannelID
-	if channel == "" || event.Audience == wire.AudienceSelf || event.Seq <= s.core.SnapshotAt || event.Type == TypeChannelCreated {
+	if !s.live || channel == "" || event.Audience == wire.AudienceSelf || event.Seq <= s.core.SnapshotAt || event.Type == TypeChannelCreated {
 		return nil
 	}
 	if s.channels.has(channel) || s.access.has(targetID(wire.TargetChannel, channel)) {
@@ -110,8 +111,14 @@ func (s *State) applyStructure(event Event) {
 func (s *State) applyThread(event Event, thread wire.Thread) {
 	thread.Version = event.Resource.Version
 	s.noteFloor(event.Seq, thread)
-	if event.Type == TypeThreadMoved && event.Seq > s.core.CountedTo {
-		s.need(NeedSnapshot, "") // a thread that was not visible before brings unread messages along
+	if event.Type == TypeThreadMoved { // one that was not visible before brings along what the person kept about it
+		s.need(NeedPersonal, "")
+		if event.Seq > s.core.CountedTo {
+			s.need(NeedSnapshot, "") // and unread messages
+		}
+	}
+	if w, open := s.windows.get(thread.ID); open && w.Loaded && thread.LastMessageSeq > w.Last {
+		s.need(NeedTail, thread.ID)
 	}
 	held, known := s.threads.get(thread.ID)
 	if known && thread.Version <= held.Version {
@@ -127,9 +134,6 @@ func (s *State) applyThread(event Event, thread wire.Thread) {
 	}
 	if known && held.ChannelID != thread.ChannelID {
 		s.rehome(thread.ID, thread.ChannelID)
-	}
-	if w, open := s.windows.get(thread.ID); open && w.Loaded && thread.LastMessageSeq > w.Last {
-		s.need(NeedTail, thread.ID)
 	}
 }
 
@@ -157,7 +161,7 @@ func (s *State) dropWindow(thread string) {
 func (s *State) applyChannel(event Event, channel wire.Channel) {
 	channel.Version = event.Resource.Version
 	held, known := s.channels.get(channel.ID)
-	if known && channel.Version <= held.Version {
+	if known && channel.Version <= held.Version || !known && event.Seq <= s.core.SnapshotAt { // a newer snapshot did not have it
 		return
 	}
 	if known {
@@ -198,7 +202,8 @@ func (s *State) relevel(channel wire.Channel, wasReadOnly bool) {
 
 func (s *State) applySpace(event Event, space wire.Space) {
 	space.Version = event.Resource.Version
-	if held, known := s.spaces.get(space.ID); known && space.Version <= held.Version {
+	held, known := s.spaces.get(space.ID)
+	if known && space.Version <= held.Version || !known && event.Seq <= s.core.SnapshotAt {
 		return
 	}
 	s.spaces.put(space.ID, space)
@@ -231,6 +236,9 @@ func (s *State) applyAccess(event Event, change *wire.AccessChanged) {
 	for _, gone := range change.Removed {
 		s.lose(gone, structural)
 	}
+	if len(change.Added)+len(change.Removed) > 0 {
+		s.need(NeedPersonal, "") // the lists name what is visible
+	}
 	if !structural {
 		return
 	}
@@ -241,7 +249,6 @@ func (s *State) applyAccess(event Event, change *wire.AccessChanged) {
 	}
 	if len(change.Added)+len(change.Removed) > 0 {
 		s.need(NeedSnapshot, "")
-		s.need(NeedPersonal, "")
 	}
 }
 
@@ -302,6 +309,13 @@ func (s *State) closeThread(id string) {
 func (s *State) closeChannel(id string) {
 	s.opened.remove(id)
 	s.threads.removeWhere(func(thread string, t wire.Thread) bool { return t.ChannelID == id && !s.windows.has(thread) })
+}
+
+// SetLive says whether events come as they happen.
+func (s *State) SetLive(live bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = live
 }
 
 // OpenThread begins to hold a thread's messages, and marks it as used; they are loaded as a Need.

@@ -23,6 +23,8 @@ type count struct {
 type mark struct {
 	Mentions bool `json:"m,omitempty"`
 	Deleted  bool `json:"d,omitempty"`
+	// Ahead says that the event was redacted since: it tells of the deletion before that came (ES-2.2).
+	Ahead bool `json:"a,omitempty"`
 }
 
 func (c *count) readTo() int64 { return max(c.LastRead, c.Floor, c.Clear) }
@@ -56,7 +58,7 @@ func (s *State) countOf(thread string) *count {
 
 // countMessage counts a message that was written, changed or deleted. What an event cannot tell, because the
 // message was counted by the server and is not held here, is asked for.
-func (s *State) countMessage(event string, message wire.Message) {
+func (s *State) countMessage(event Event, message wire.Message) {
 	if message.Author.ID == s.core.Me.ID || message.Origin == wire.OriginImport {
 		return
 	}
@@ -64,8 +66,8 @@ func (s *State) countMessage(event string, message wire.Message) {
 	if message.ThreadSeq <= c.readTo() {
 		return
 	}
-	now := mark{Mentions: slices.Contains(message.MentionIDs, s.core.Me.ID), Deleted: message.DeletedAt != nil}
-	if event == TypeMessageCreated {
+	now := mark{Mentions: slices.Contains(message.MentionIDs, s.core.Me.ID), Deleted: message.DeletedAt != nil, Ahead: event.Redacted}
+	if event.Type == TypeMessageCreated {
 		if c.Unread == 0 {
 			c.Clear = message.ThreadSeq - 1
 		}
@@ -74,13 +76,15 @@ func (s *State) countMessage(event string, message wire.Message) {
 		s.counts.put(message.ThreadID, c)
 		return
 	}
-	before, known := s.countedAs(c, message)
+	before, known := c.Marks[message.ThreadSeq]
+	held, isHeld := s.heldBefore(message)
 	switch {
 	case known:
-	case c.Unread == 0:
+	case c.Unread == 0, c.Mentions == 0 && !now.Mentions && !now.Deleted:
 		return
-	case c.Mentions == 0 && (c.Floored || !now.Deleted): // it cannot have mentioned anybody before
-		before = mark{}
+	case c.Floored && isHeld:
+		before = held
+	case c.Floored && c.Mentions == 0: // it is one of those that are unread, and cannot have mentioned anybody before
 	default:
 		s.need(NeedSnapshot, "")
 		return
@@ -90,16 +94,14 @@ func (s *State) countMessage(event string, message wire.Message) {
 	s.counts.put(message.ThreadID, c)
 }
 
-// countedAs answers how a message was counted before it changed.
-func (s *State) countedAs(c *count, message wire.Message) (mark, bool) {
-	if m, known := c.Marks[message.ThreadSeq]; known {
-		return m, true
-	}
+// heldBefore answers how a message counted before it changed, where the copy has that. A tombstone does not
+// say: it may have been counted before it became one.
+func (s *State) heldBefore(message wire.Message) (mark, bool) {
 	held, known := s.messages.get(message.ID)
-	if !known || held.Version >= message.Version {
+	if !known || held.Version >= message.Version || held.DeletedAt != nil {
 		return mark{}, false
 	}
-	return mark{Mentions: slices.Contains(held.MentionIDs, s.core.Me.ID), Deleted: held.DeletedAt != nil}, true
+	return mark{Mentions: slices.Contains(held.MentionIDs, s.core.Me.ID)}, true
 }
 
 // add replaces what a message counted by what it counts now.
@@ -138,7 +140,7 @@ func (s *State) applyReadState(event Event, said wire.ReadState) {
 	if event.Seq > s.core.CountedTo {
 		c.Unread, c.Mentions, c.Clear = said.UnreadCount, said.MentionCount, 0
 		for seq := range c.Marks {
-			if seq <= said.LastReadSeq {
+			if seq <= said.LastReadSeq || c.Marks[seq].Ahead { // what the server counted knew nothing of a later deletion
 				delete(c.Marks, seq)
 			}
 		}

@@ -57,12 +57,17 @@ func (s *State) applyMessage(event Event, data *wire.MessageEvent) {
 	message := data.Message
 	message.Version = event.Resource.Version
 	if event.Seq > s.core.CountedTo {
-		s.countMessage(event.Type, message)
+		s.countMessage(event, message)
 		s.core.CountedTo = event.Seq
 	}
 	s.applySummary(data.Thread)
 	w, open := s.windows.get(message.ThreadID)
-	if !open || w.Loaded && message.ThreadSeq < w.From {
+	if !open {
+		return
+	}
+	if w.Loaded && message.ThreadSeq < w.From {
+		w.pin(message.ID, message.Pinned)
+		s.windows.put(w.ThreadID, w)
 		return
 	}
 	held, known := s.messages.get(message.ID)
@@ -147,7 +152,11 @@ func (s *State) applyReaction(event Event, data *wire.ReactionEvent) {
 	s.messages.put(message.ID, message)
 }
 
+// applyPin sets whether a message is pinned. A deletion takes the pin along without an event of its own.
 func (s *State) applyPin(data *wire.PinEvent) {
+	if message, held := s.messages.get(data.MessageID); held && message.DeletedAt != nil {
+		return
+	}
 	if w, open := s.windows.get(data.ThreadID); open {
 		w.pin(data.MessageID, data.Pinned)
 		s.windows.put(data.ThreadID, w)

@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"strings"
+
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -115,7 +117,7 @@ func (s *State) Took(answer any) {
 	switch said := answer.(type) {
 	case wire.Draft:
 		said.OverwroteNewer = false
-		s.applyDraft(draft{Draft: said, Loaded: true})
+		s.applyDraft(draft{Draft: said, Loaded: true, Gone: strings.TrimSpace(said.ContentMD) == "" && len(said.FileIDs) == 0})
 	case wire.Setting:
 		s.applySetting(said)
 	case wire.Sidebar:
