@@ -38,7 +38,9 @@ func (s *session) setFocus(focus wire.Focus) {
 		return
 	}
 	focus.Ref = ""
-	s.g.rows.keep(s, focus)
+	if err := s.g.rows.keepFocus(ctx, s, focus); err != nil && s.g.ctx.Err() == nil {
+		s.g.Log.Error("gateway: cannot keep focus", "error", err) // it is in force all the same
+	}
 }
 
 // restoreFocus takes up the focus of the gateway session that is resumed, as far as its threads are still seen.

@@ -140,7 +140,7 @@ func TestReauth(t *testing.T) {
 	n.clock.pass(time.Minute)
 	idle.requireClosed(code.CloseTokenExpired) // ES-6.4 4011
 	renewing.barrier()
-	n.clock.pass(time.Hour - 90*time.Second)
+	n.clock.pass(time.Hour - time.Minute)
 	renewing.expect(wire.OpReauthRequired)
 	n.clock.pass(2 * time.Minute)
 	renewing.requireClosed(code.CloseTokenExpired)

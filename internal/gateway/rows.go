@@ -18,11 +18,10 @@ type rows struct {
 	g     *Gateway
 	woken chan struct{}
 
-	mu      sync.Mutex // guards everything below; each is bounded by the connections
-	beats   map[*session]struct{}
-	looks   map[string]struct{} // devices, "" for every one
-	changed map[*session]wire.Focus
-	ends    []*session
+	mu    sync.Mutex // guards everything below; each is bounded by the connections
+	beats map[*session]struct{}
+	looks map[string]struct{} // devices, "" for every one
+	ends  []*session
 }
 
 const (
@@ -35,9 +34,7 @@ const (
 )
 
 func newRows(g *Gateway) *rows {
-	return &rows{
-		g: g, woken: make(chan struct{}, 1), beats: map[*session]struct{}{}, looks: map[string]struct{}{}, changed: map[*session]wire.Focus{},
-	}
+	return &rows{g: g, woken: make(chan struct{}, 1), beats: map[*session]struct{}{}, looks: map[string]struct{}{}}
 }
 
 // rowState is the column state.
@@ -102,9 +99,6 @@ func (r *rows) beat(s *session) { r.note(func() { r.beats[s] = struct{}{} }) }
 // lookAt asks whether a device's connections here still count; "" is every device.
 func (r *rows) lookAt(device string) { r.note(func() { r.looks[device] = struct{}{} }) }
 
-// keep writes the focus of a connection.
-func (r *rows) keep(s *session, focus wire.Focus) { r.note(func() { r.changed[s] = focus }) }
-
 // ended lets the window for a resume begin.
 func (r *rows) ended(s *session) { r.note(func() { r.ends = append(r.ends, s) }) }
 
@@ -147,20 +141,17 @@ func (r *rows) run() {
 func (r *rows) finish(ctx context.Context) error { return r.write(ctx) }
 
 // chore is what there is to write.
-type chore struct {
-	beats, looked, ended []*session
-	changed              map[*session]wire.Focus
-}
+type chore struct{ beats, looked, ended []*session }
 
 func (r *rows) next() chore {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	work := chore{ended: r.ends, changed: r.changed}
+	work := chore{ended: r.ends}
 	for s := range r.beats {
 		work.beats = append(work.beats, s)
 	}
 	looks := r.looks
-	r.beats, r.looks, r.changed, r.ends = map[*session]struct{}{}, map[string]struct{}{}, map[*session]wire.Focus{}, nil
+	r.beats, r.looks, r.ends = map[*session]struct{}{}, map[string]struct{}{}, nil
 	for device := range looks {
 		work.looked = append(work.looked, r.g.connections(device)...)
 	}
@@ -171,11 +162,6 @@ func (r *rows) next() chore {
 // one anyway.
 func (r *rows) write(ctx context.Context) error {
 	work := r.next()
-	for s, focus := range work.changed {
-		if err := r.writeFocus(ctx, s, focus); err != nil {
-			return err
-		}
-	}
 	for some := range inChunks(work.ended) {
 		if err := r.stamp(ctx, some, func(tx storage.Tx) time.Time { return tx.Now() }); err != nil {
 			return err
@@ -227,7 +213,8 @@ func (r *rows) stamp(ctx context.Context, some []*session, until func(storage.Tx
 	return nil
 }
 
-func (r *rows) writeFocus(ctx context.Context, s *session, focus wire.Focus) error {
+// keepFocus writes the focus of a connection: whoever resumes it, here or elsewhere, gets it back.
+func (r *rows) keepFocus(ctx context.Context, s *session, focus wire.Focus) error {
 	state, err := json.Marshal(rowState{Focus: focus})
 	if err != nil {
 		return fmt.Errorf("encode state of gateway session: %w", err)

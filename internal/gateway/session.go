@@ -128,16 +128,16 @@ func (s *session) gone() {
 	}
 }
 
-// acknowledge answers a heartbeat, tells how far the client was checked, and lets the database say whether the device
+// acknowledge answers a heartbeat, behind how far the client was checked, and lets the database say whether the device
 // has a newer connection.
 func (s *session) acknowledge(ref string) {
-	s.stream.Send(blockOf(wire.OpHeartbeatAck, wire.HeartbeatAck{Ref: ref}))
 	g := s.g
 	g.mu.Lock()
 	if s.p != nil && !s.catching && !s.over && s.told < g.head {
 		g.tell(s, cursorBlock(g.head))
 	}
 	g.mu.Unlock()
+	s.stream.Send(blockOf(wire.OpHeartbeatAck, wire.HeartbeatAck{Ref: ref}))
 	g.rows.beat(s)
 }
 
