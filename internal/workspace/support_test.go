@@ -1,7 +1,7 @@
 package workspace_test
 
 import (
-	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -20,7 +20,16 @@ import (
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Each random history costs hundreds of transactions: fewer than rapid's hundred do for a run; -rapid.checks
+// asks for more.
+const histories = "20"
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", histories); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	maxPayload = 65536
@@ -222,7 +231,7 @@ func (w *world) refused(want code.Code, err error) *fault.Error {
 	w.Helper()
 	var refusal *fault.Error
 	require.Error(w, err, "wanted %s", want)
-	require.True(w, errors.As(err, &refusal), "%v", err)
+	require.ErrorAs(w, err, &refusal)
 	require.Equal(w, want, refusal.Code, "%v", err)
 	return refusal
 }
