@@ -60,7 +60,7 @@ var outside = []struct {
 		[]string{"net/http", "github.com/gobwas/ws", "github.com/coder/websocket"},
 		[]string{
 			"internal/api", "internal/conn", "internal/gateway", "internal/outbound", "internal/server", "internal/cli", "internal/testkit",
-			"client", "internal/agent", "conformance", "web",
+			"client", "internal/agent", "conformance", "web", "internal/identity/oidc",
 		},
 		"domains never see HTTP or sockets",
 	},

@@ -89,7 +89,27 @@ func (i *Issuer) Exchange(ctx context.Context, authorizationCode, verifier, redi
 	if err != nil {
 		return Person{}, fault.New(code.InvalidCredentials, "The issuer's answer is no good.").WithCause(err)
 	}
-	return personOf(verified)
+	person, err := personOf(verified)
+	if err == nil && person.Name == "" && person.Username == "" {
+		i.describe(ctx, provider, tokens, &person)
+	}
+	return person, err
+}
+
+// describe adds what only the userinfo endpoint tells: many issuers keep names out of the ID token. A name is
+// decoration, so a failure costs no more than the name.
+func (i *Issuer) describe(ctx context.Context, provider *oidc.Provider, tokens *oauth2.Token, person *Person) {
+	if provider.UserInfoEndpoint() == "" {
+		return
+	}
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+	if err != nil || info.Subject != person.Subject {
+		return
+	}
+	var said profile
+	if err := info.Claims(&said); err == nil {
+		said.onto(person)
+	}
 }
 
 // refusal tells an issuer that says no from one that does not answer.
@@ -119,21 +139,32 @@ func (i *Issuer) discover(ctx context.Context) (*oidc.Provider, error) {
 	return provider, nil
 }
 
+// profile is how an issuer describes somebody (OpenID Connect Core section 5.1).
+type profile struct {
+	Name     string `json:"name"`
+	Username string `json:"preferred_username"`
+	Email    string `json:"email"`
+	Verified any    `json:"email_verified"` // some issuers write it as a string
+}
+
+func (p profile) onto(person *Person) {
+	person.Name, person.Username = p.Name, p.Username
+	if p.Verified == true || p.Verified == "true" {
+		person.Email = p.Email
+	}
+}
+
 func personOf(verified *oidc.IDToken) (Person, error) {
 	var said struct {
-		Name     string `json:"name"`
-		Username string `json:"preferred_username"`
-		Email    string `json:"email"`
-		Verified any    `json:"email_verified"` // some issuers write it as a string
-		AuthTime int64  `json:"auth_time"`
+		profile
+
+		AuthTime int64 `json:"auth_time"`
 	}
 	if err := verified.Claims(&said); err != nil || verified.Subject == "" {
 		return Person{}, fault.New(code.InvalidCredentials, "The issuer's answer is no good.").WithCause(err)
 	}
-	person := Person{Issuer: verified.Issuer, Subject: verified.Subject, Name: said.Name, Username: said.Username}
-	if said.Verified == true || said.Verified == "true" {
-		person.Email = said.Email
-	}
+	person := Person{Issuer: verified.Issuer, Subject: verified.Subject}
+	said.onto(&person)
 	if said.AuthTime > 0 {
 		person.AuthTime = time.Unix(said.AuthTime, 0).UTC()
 	}
