@@ -81,12 +81,7 @@ func (t *Tail) wake() {
 
 // Start begins behind the log's present end.
 func (t *Tail) Start(ctx context.Context) error {
-	state, err := storage.Read(ctx, t.options.DB, StateOf)
-	if err != nil {
-		return fmt.Errorf("find end of the event log: %w", err)
-	}
-	t.last = state.Head
-	t.options.Begin(state.Head)
+	// Listening first: what is committed between the two is either below the end or woken for.
 	unlisten := t.options.Bus.Subscribe(func(wake signal.Wake) {
 		if wake.Topic == signal.Events || wake.Topic == "" {
 			t.mu.Lock()
@@ -95,6 +90,13 @@ func (t *Tail) Start(ctx context.Context) error {
 			t.wake()
 		}
 	})
+	state, err := storage.Read(ctx, t.options.DB, StateOf)
+	if err != nil {
+		unlisten()
+		return fmt.Errorf("find end of the event log: %w", err)
+	}
+	t.last = state.Head
+	t.options.Begin(state.Head)
 	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	t.done.Go(func() {
 		defer unlisten()
