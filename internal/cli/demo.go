@@ -11,6 +11,7 @@ import (
 
 	"github.com/cairnsync/cairn/internal/cli/demo"
 	"github.com/cairnsync/cairn/internal/cli/demo/view"
+	workspacedemo "github.com/cairnsync/cairn/internal/cli/demo/workspace"
 	"github.com/cairnsync/cairn/internal/cli/render"
 )
 
@@ -31,7 +32,21 @@ five devices of three people, each a process of its own, and compare in the end 
 		}
 		return demo.Run(cmd.Context(), o)
 	}
-	cmd.AddCommand(newDemoPart(a))
+	cmd.AddCommand(newDemoWorkspace(a), newDemoPart(a))
+	return cmd
+}
+
+func newDemoWorkspace(a *app) *cobra.Command {
+	o := workspacedemo.Options{Out: a.out, Environ: a.environ, Env: a.env}
+	cmd := &cobra.Command{Use: "workspace", Short: "Watch a team work, lose connections and access, and end with equal copies", Args: fits}
+	cmd.Long = `Start a server on a temporary database and let five people work on seven devices: what they said elsewhere is imported,
+they talk, edit, delete, react and post; connections drop, access is lost, a device is too slow, old events are removed and
+the server is restored from a backup. In the end the copy of every device is compared with the server, field by field.`
+	cmd.Flags().StringVar(&o.Database, "database", "", "`URL` of an empty database to use instead, sqlite:PATH or postgres://…")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Color = a.colour()
+		return workspacedemo.Run(cmd.Context(), o)
+	}
 	return cmd
 }
 

@@ -270,6 +270,11 @@ const (
 )
 
 func (m *meter) show(p transcript.Progress) {
+	m.draw(func(after time.Duration) string { return meterLine(m.file, p, after) })
+}
+
+// draw shows a line in place of the one before, if it is time for another one.
+func (m *meter) draw(line func(after time.Duration) string) {
 	if !m.enabled {
 		return
 	}
@@ -278,7 +283,7 @@ func (m *meter) show(p transcript.Progress) {
 		return
 	}
 	m.shown, m.drawn = now, true
-	_, _ = fmt.Fprint(m.app.errs, "\r\x1b[K"+meterLine(m.file, p, now.Sub(m.started))) // as remark
+	_, _ = fmt.Fprint(m.app.errs, "\r\x1b[K"+line(now.Sub(m.started))) // as remark
 }
 
 func (m *meter) clear() {
@@ -299,9 +304,14 @@ func meterLine(file string, p transcript.Progress, after time.Duration) string {
 	if after > 0 {
 		rate = float64(p.Events) / after.Seconds()
 	}
-	name := []rune(render.Clean(filepath.Base(file)))
-	return fmt.Sprintf("%s [%s%s] %3.0f%% of %s, %d events, %.0f/s", string(name[:min(len(name), 24)]), strings.Repeat("#", full),
+	return fmt.Sprintf("%s [%s%s] %3.0f%% of %s, %d events, %.0f/s", shortName(file), strings.Repeat("#", full),
 		strings.Repeat("-", meterCells-full), 100*part, megabytes(p.Size), p.Events, rate)
+}
+
+// shortName is a file's name as a meter shows it.
+func shortName(file string) string {
+	name := []rune(render.Clean(filepath.Base(file)))
+	return string(name[:min(len(name), 24)])
 }
 
 func megabytes(size int64) string { return fmt.Sprintf("%.1f MB", float64(size)/1e6) }

@@ -18,7 +18,7 @@ import (
 
 func newWS(a *app) *cobra.Command {
 	return a.jsonFlag(group("ws", "Read, write and follow the workspace", []func(*app) *cobra.Command{
-		newWSChannels, newWSThreads, newWSRead, newWSSay, newWSTail,
+		newWSChannels, newWSThreads, newWSRead, newWSSay, newWSTail, newWSImport,
 	}, a))
 }
 

@@ -1,0 +1,195 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// outage is longer than any act: it ends when the line is repaired.
+const outage = longest
+
+// meanwhile is how many messages are written while devices are away.
+const meanwhile = 40
+
+// drop cuts connections while others talk and one writes on.
+func drop(ctx context.Context, s *stage) error {
+	away := []*device{s.tablet, s.chen.first(), s.phone}
+	for _, d := range away {
+		d.line.Cut(outage)
+	}
+	main := s.general.MainThreadID
+	for i := range meanwhile {
+		from := []*device{s.desktop, s.laptop, s.emil.first()}[i%3]
+		if err := from.send(ctx, main, fmt.Sprintf("meanwhile %d", i+1)); err != nil {
+			return err
+		}
+	}
+	chen := s.chen.first()
+	for i := range 3 {
+		if err := chen.send(ctx, main, fmt.Sprintf("written on the train, %d", i+1)); err != nil {
+			return err
+		}
+	}
+	if err := s.level(ctx, s.laptop, s.desktop, s.emil.first(), s.dara.first()); err != nil {
+		return err
+	}
+	if err := s.say("three devices", "are away; the others write %d messages, Chen three that wait in his outbox", meanwhile); err != nil {
+		return err
+	}
+	for _, d := range away {
+		d.line.Repair()
+		d.account.Gateway().Wake()
+	}
+	if err := s.level(ctx, away...); err != nil {
+		return err
+	}
+	if err := s.level(ctx, s.devices()...); err != nil {
+		return err
+	}
+	if err := inOrder(s.laptop, main, "written on the train, "); err != nil {
+		return err
+	}
+	return s.say("they", "resume, catch up, and Chen's three arrive once and in order")
+}
+
+// inOrder checks that what was written with a beginning is there once each, in order, on a device.
+func inOrder(d *device, thread, beginning string) error {
+	var found []string
+	for _, message := range d.account.State().Messages(thread) {
+		if strings.HasPrefix(message.ContentMD, beginning) {
+			found = append(found, message.ContentMD)
+		}
+	}
+	if !slices.IsSorted(found) || len(slices.Compact(slices.Clone(found))) != 3 || len(found) != 3 {
+		return fmt.Errorf("%s has %q", d.name, found)
+	}
+	return nil
+}
+
+// revoke takes access away while people talk, and gives it to somebody else.
+func revoke(ctx context.Context, s *stage) error {
+	const before, all = 10, 30
+	main, dara := s.private.MainThreadID, s.dara.first()
+	err := together([]*device{s.laptop, s.desktop, dara}, func(d *device) error {
+		for i := range all {
+			if d == s.laptop && i == before {
+				if err := s.laptop.account.Client().RemoveMember(ctx, s.leads.ID, s.dara.id); err != nil {
+					return fmt.Errorf("remove Dara from the leads: %w", err)
+				}
+			}
+			if err := d.send(ctx, main, fmt.Sprintf("%s, secret %d", d.owner.called, i+1)); err != nil {
+				return err
+			}
+		}
+		return d.account.Outbox().Idle(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.level(ctx, s.devices()...); err != nil {
+		return err
+	}
+	refused := len(dara.account.Outbox().Entries())
+	for _, entry := range dara.account.Outbox().Entries() {
+		if err := dara.account.Outbox().Discard(ctx, entry.ID); err != nil {
+			return fmt.Errorf("discard what was refused: %w", err)
+		}
+	}
+	if _, sees := dara.account.State().Channel(s.private.ID); sees || len(dara.account.State().Messages(main)) > 0 {
+		return fmt.Errorf("%s still has #leads", dara.name)
+	}
+	if err := s.say(dara.name, "is removed from #leads: its content is gone there, %d messages of hers are refused and kept as failed", refused); err != nil {
+		return err
+	}
+	return s.admit(ctx)
+}
+
+// admit gives Emil the channel that Dara lost: he sees it from now on.
+func (s *stage) admit(ctx context.Context) error {
+	emil := s.emil.first()
+	if err := drop1(s.laptop.account.Client().PutMember(ctx, s.leads.ID, s.emil.id, wire.PutMember{})); err != nil {
+		return fmt.Errorf("add Emil to the leads: %w", err)
+	}
+	if err := until(ctx, "#leads on Emil's desktop", func() bool {
+		_, sees := emil.account.State().Channel(s.private.ID)
+		return sees
+	}); err != nil {
+		return err
+	}
+	emil.account.OpenChannel(s.private.ID)
+	emil.account.OpenThread(s.private.MainThreadID)
+	failed := errors.Join(s.desktop.send(ctx, s.private.MainThreadID, "Welcome, Emil."), s.level(ctx, s.devices()...))
+	return errors.Join(failed, s.say(emil.name, "is let in, and loads what was said before"))
+}
+
+const (
+	flood      = 400    // messages
+	floodChars = 15_000 // of each
+	floodLanes = 8
+)
+
+// overwhelm lets a device read nothing while much is said, until the server cuts it.
+func overwhelm(ctx context.Context, s *stage) error {
+	emil, chen := s.emil.first(), s.chen.first()
+	before := emil.note().lost
+	emil.line.Freeze()
+	main := s.uploads.MainThreadID
+	text := strings.Repeat("x", floodChars)
+	lanes := make([]*device, floodLanes)
+	for i := range lanes {
+		lanes[i] = chen
+	}
+	err := together(lanes, func(d *device) error {
+		for range flood / floodLanes {
+			if err := drop1(d.account.Client().SendMessage(ctx, main, wire.NewMessage{ContentMD: text})); err != nil {
+				return fmt.Errorf("send much: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.level(ctx, s.laptop, s.phone, chen); err != nil {
+		return err
+	}
+	if err := s.say(chen.name, "writes %d MB into #uploads; Emil's desktop reads nothing", flood*floodChars/1_000_000); err != nil {
+		return err
+	}
+	if err := pause(ctx, cutWithin); err != nil {
+		return err
+	}
+	emil.line.Thaw()
+	if err := until(ctx, "the end of the slow connection", func() bool { return emil.note().lost > before }); err != nil {
+		return err
+	}
+	emil.account.Gateway().Wake()
+	if err := s.level(ctx, emil); err != nil {
+		return err
+	}
+	if n := emil.note().closes[code.CloseSlowConsumer]; n > 0 {
+		return s.say(emil.name, "was cut with 4014, and caught up")
+	}
+	return s.say(emil.name, "was cut, and caught up")
+}
+
+// cutWithin is when the server has noticed at the latest that a device reads nothing: gateway.write_timeout, and some.
+const cutWithin = 3 * time.Second
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the caller says what it did
+	}
+}
