@@ -40,3 +40,4 @@ demo: ## Watch one session on several devices, without anything to set up
 
 docs: ## Generate the pages that come from code
 	$(GO) test ./internal/config -run TestDocumentationIsCurrent -update
+	$(GO) test ./internal/api/workspace -run TestDocumentsAreCurrent -update
