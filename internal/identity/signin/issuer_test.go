@@ -58,7 +58,9 @@ func newIssuer(t *testing.T) *issuer {
 }
 
 func (i *issuer) configured(provision string) func(*signin.Options) {
-	return func(o *signin.Options) { o.Auth.OIDC = config.OIDC{Issuer: i.url, ClientID: "cairn", Provision: provision} }
+	return func(o *signin.Options) {
+		o.Auth.OIDC = config.OIDC{Issuer: i.url, ClientID: "cairn", Provision: provision}
+	}
 }
 
 // authorize signs somebody in at the issuer, as a browser does, and answers the code and its verifier.

@@ -201,7 +201,9 @@ func (c *client) login(w *world, name string) *client {
 	return c.keep(c.call(w, wire.TokenRequest{GrantType: wire.GrantLoginCode, Code: w.code(c.t, name)}))
 }
 
-func (c *client) refresh(w *world) (wire.TokenAnswer, error) { return c.refreshWith(w, c.answer.RefreshToken) }
+func (c *client) refresh(w *world) (wire.TokenAnswer, error) {
+	return c.refreshWith(w, c.answer.RefreshToken)
+}
 
 func (c *client) refreshWith(w *world, token string) (wire.TokenAnswer, error) {
 	return c.call(w, wire.TokenRequest{GrantType: wire.GrantRefreshToken, RefreshToken: token})
