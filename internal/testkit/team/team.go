@@ -59,6 +59,12 @@ func Each(t *testing.T, body func(w *Team)) {
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) { body(New(t, db)) })
 }
 
+// Database is a fresh database, for tests that are not run by Each.
+func Database(tb testing.TB, engine string) *testkit.Database {
+	tb.Helper()
+	return testkit.New(tb, engine)
+}
+
 // New makes a team on a database; change alters the options of its files.
 func New(tb testing.TB, db *testkit.Database, change ...func(*files.Options)) *Team {
 	tb.Helper()

@@ -29,40 +29,28 @@ type thread struct {
 func (a *application) findChannel() error {
 	c := &a.channel
 	var topic, main *string
-	var spaceArchived bool
 	found, err := a.tx.Get(
-		`SELECT c.id, c.space_id, c.kind, c.name, c.topic, c.archived_at, c.main_thread_id, s.archived_at IS NOT NULL
-		   FROM channels c JOIN spaces s ON s.id = c.space_id WHERE c.import_id = $1 AND c.source_id = $2`,
-		[]any{a.imported.ID, a.batch.Channel.SourceID}, &c.ID, &c.SpaceID, &c.Kind, &c.Name, &topic, &c.ArchivedAt, &main, &spaceArchived)
+		`SELECT c.id, c.space_id, c.kind, c.name, c.topic, c.archived_at, c.main_thread_id
+		   FROM channels c WHERE c.import_id = $1 AND c.source_id = $2`,
+		[]any{a.imported.ID, a.batch.Channel.SourceID}, &c.ID, &c.SpaceID, &c.Kind, &c.Name, &topic, &c.ArchivedAt, &main)
 	if err != nil {
 		return fmt.Errorf("look for channel of a batch: %w", err)
 	}
 	if !found {
-		return a.requireOpenSpace()
+		return nil // an archived space has refused before
 	}
 	c.found = true
 	if main != nil {
 		c.MainThreadID = *main
 	}
 	switch {
-	case c.ArchivedAt != nil || spaceArchived:
+	case c.ArchivedAt != nil:
 		return fault.New(code.Conflict, "The channel was archived.")
 	case c.Kind != a.batch.Channel.Kind:
 		return fault.Invalid("/channel/kind", "is %s since an earlier batch", c.Kind)
 	default:
 		return nil
 	}
-}
-
-func (a *application) requireOpenSpace() error {
-	archived, err := a.tx.Get(`SELECT 1 FROM spaces WHERE id = $1 AND archived_at IS NOT NULL`, []any{a.imported.SpaceID}, new(int64))
-	if err != nil {
-		return fmt.Errorf("read space of an import: %w", err)
-	}
-	if archived {
-		return fault.New(code.Conflict, "The space was archived.")
-	}
-	return nil
 }
 
 // findThread reads and locks the thread of the batch. The main timeline is the channel's.
