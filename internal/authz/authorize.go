@@ -112,7 +112,7 @@ func (s *Snapshot) seesTarget(r *Resource, now time.Time) bool {
 }
 
 func (s *Snapshot) onChannel(a action.Action, rule Rule, r *Resource, own bool, now time.Time) (sees, may bool) {
-	if r.ChannelID == "" && !own { // the resource is in no channel: only its owner reaches it
+	if r.ChannelID == "" && r.SpaceID == "" && !own { // the resource is nowhere: only its owner reaches it
 		return false, false
 	}
 	if own && a == action.FileRead {
