@@ -10,8 +10,8 @@ var (
 	slackCode = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
 	// slackLink is <…>, with or without a label behind a bar.
 	slackLink   = regexp.MustCompile(`<([^<>|\n]+)(?:\|([^<>\n]*))?>`)
-	slackBold   = regexp.MustCompile(`(^|[\s(\[{"'.,:;!?-])\*([^\s*](?:[^*\n]*[^\s*])?)\*($|[\s)\]}"'.,:;!?-])`)
-	slackStrike = regexp.MustCompile(`(^|[\s(\[{"'.,:;!?-])~([^\s~](?:[^~\n]*[^\s~])?)~($|[\s)\]}"'.,:;!?-])`)
+	slackBold   = regexp.MustCompile(`(^|[\s(\[{"'.,:;!?|-])\*([^\s*](?:[^*\n]*[^\s*])?)\*($|[\s)\]}"'.,:;!?>-])`)
+	slackStrike = regexp.MustCompile(`(^|[\s(\[{"'.,:;!?|-])~([^\s~](?:[^~\n]*[^\s~])?)~($|[\s)\]}"'.,:;!?>-])`)
 	entities    = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 )
 
@@ -40,8 +40,10 @@ func (s *slackRun) markdown(text string) string {
 }
 
 func (s *slackRun) marks(text string) string {
-	text = slackBold.ReplaceAllString(text, "$1**$2**$3")
-	text = slackStrike.ReplaceAllString(text, "$1~~$2~~$3")
+	for range 2 { // neighbours share the character between them
+		text = slackBold.ReplaceAllString(text, "$1**$2**$3")
+		text = slackStrike.ReplaceAllString(text, "$1~~$2~~$3")
+	}
 	return entities.Replace(slackLink.ReplaceAllStringFunc(text, s.link))
 }
 

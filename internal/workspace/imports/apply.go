@@ -47,6 +47,7 @@ type application struct {
 	channel  channel
 	thread   thread
 	known    map[string]string // source id → message id, of this batch and of what it replies to
+	threads  map[string]string // source id → thread id, of those that were there
 	authors  map[string]author // by source id
 }
 
@@ -57,12 +58,14 @@ func (s *Service) apply(tx storage.Tx, by authz.Caller, imported wire.Import, ba
 	}
 	fresh := a.fresh()
 	receipt := wire.ImportReceipt{Added: int64(len(fresh)), Known: int64(len(batch.Messages) - len(fresh))}
-	if len(fresh) > 0 || !a.thread.found {
+	if len(fresh) > 0 {
 		if err := s.write(a, fresh); err != nil {
 			return wire.ImportReceipt{}, err
 		}
 	}
-	receipt.Import, receipt.ThreadID = a.imported, a.thread.ID
+	if receipt.Import, receipt.ThreadID = a.imported, a.thread.ID; receipt.ThreadID == "" {
+		receipt.ThreadID = a.threads[batch.Messages[0].SourceID]
+	}
 	return receipt, nil
 }
 
@@ -133,24 +136,21 @@ func (a *application) findMessages() error {
 			ids = append(ids, reply)
 		}
 	}
-	inThread := map[string]string{}
+	a.threads = map[string]string{}
 	err := a.tx.Query(`SELECT source_id, id, thread_id FROM messages WHERE import_id = $1 AND source_id = ANY($2)`, []any{a.imported.ID, ids},
 		func(row storage.Row) error {
 			var source, id, threadID string
 			err := row.Scan(&source, &id, &threadID)
-			a.known[source], inThread[source] = id, threadID
+			a.known[source], a.threads[source] = id, threadID
 			return err
 		})
 	if err != nil {
 		return fmt.Errorf("read known messages: %w", err)
 	}
-	for i := range a.batch.Messages { // source ids are the import's, not the thread's
-		m := &a.batch.Messages[i]
-		if at, known := inThread[m.SourceID]; known && at != a.thread.ID {
-			return fault.Invalid(fmt.Sprintf("/messages/%d/source_id", i), "names a message of another thread")
-		}
-		if at, known := inThread[m.ReplyToSourceID]; known && at != a.thread.ID {
-			m.ReplyToSourceID = "" // a reply is to a message of its own thread
+	for i := range a.batch.Messages {
+		reply := &a.batch.Messages[i].ReplyToSourceID
+		if at, known := a.threads[*reply]; known && at != a.thread.ID {
+			*reply = "" // a reply is to a message of its own thread
 		}
 	}
 	return nil

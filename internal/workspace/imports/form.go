@@ -45,8 +45,8 @@ func (s *Service) check(b *wire.ImportBatch) error {
 	if err := checkPlace(b); err != nil {
 		return err
 	}
-	if len(b.Messages) > MaxMessages {
-		return fault.Invalid("/messages", "must have at most %d items", MaxMessages)
+	if len(b.Messages) == 0 || len(b.Messages) > MaxMessages {
+		return fault.Invalid("/messages", "must have 1 to %d items", MaxMessages)
 	}
 	seen := make(map[string]bool, len(b.Messages))
 	for i := range b.Messages {

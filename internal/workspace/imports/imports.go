@@ -12,7 +12,7 @@
 // of known messages writes neither.
 //
 // What the specification leaves open is decided here: an import that is done is opened again by creating it
-// again; import.progress of a batch goes to the batch's channel, that of the end to who has a level on the
+// again; a message that an earlier batch put into another thread is known and stays there; import.progress of a batch goes to the batch's channel, that of the end to who has a level on the
 // space; who imports is named as who pinned; a thread that was moved to another channel, or whose channel
 // was archived, takes no more batches (conflict).
 //

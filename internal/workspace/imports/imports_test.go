@@ -245,11 +245,18 @@ func TestImportRefusals(t *testing.T) {
 				w.Invalid(pointer, err)
 			}
 		})
-		w.Run("a source id belongs to one thread", func(w *team.Team) {
+		w.Run("ES-15.8 what an earlier batch put into another thread is known and stays there", func(w *team.Team) {
 			b := batch("T9", 0, 1)
 			b.Messages[0].SourceID = "T1/0"
-			_, err := w.Imports.Apply(w.Context(), w.Owner, one.ID, b)
-			w.Invalid("/messages/0/source_id", err)
+			require.Empty(w, w.Emitted(func() {
+				known := apply(w, w.Owner, one.ID, b)
+				require.EqualValues(w, 1, known.Known)
+				require.Equal(w, receipt.ThreadID, known.ThreadID)
+			}))
+			b.Messages = append(b.Messages, batch("T9", 1, 1).Messages...)
+			moved := apply(w, w.Owner, one.ID, b)
+			require.EqualValues(w, 1, moved.Added)
+			require.NotEqual(w, receipt.ThreadID, moved.ThreadID)
 		})
 		w.Run("WS-5 it writes only into threads it made, where they are", func(w *team.Team) {
 			other := w.Channel(space.ID, wire.ChannelText)
