@@ -27,7 +27,7 @@ func (s *Service) CreateChannel(ctx context.Context, by authz.Caller, in wire.Ne
 		if err != nil {
 			return wire.Channel{}, err
 		}
-		return idempotency.Once(tx, by.Key, func() (wire.Channel, error) { return s.AddChannel(tx, by, space, in, Source{}) })
+		return idempotency.Once(tx, by.Key, func() (wire.Channel, error) { return s.addChannel(tx, by, space, in) })
 	})
 }
 
@@ -53,15 +53,8 @@ func spaceForChannel(tx storage.Tx, by authz.Caller, id string) (PlacedSpace, er
 	return space, err
 }
 
-// Source is where something imported came from (ES-15.8); the zero value is nowhere.
-type Source struct {
-	ImportID string
-	ID       string
-}
-
-// AddChannel makes a channel in the caller's transaction, which has authorised and checked the form, with
-// channel.created and for a text channel thread.created of its main timeline.
-func (s *Service) AddChannel(tx storage.Tx, by authz.Caller, space PlacedSpace, in wire.NewChannel, from Source) (wire.Channel, error) {
+// addChannel makes a channel, with channel.created and for a text channel thread.created of its main timeline.
+func (s *Service) addChannel(tx storage.Tx, by authz.Caller, space PlacedSpace, in wire.NewChannel) (wire.Channel, error) {
 	now := tx.Now()
 	channel := wire.Channel{
 		ID: s.env.NewID(), SpaceID: space.ID, Kind: in.Kind, Name: in.Name, Topic: in.Topic, CreatedAt: now, Version: 1, SettingsVersion: 1,
@@ -69,10 +62,9 @@ func (s *Service) AddChannel(tx storage.Tx, by authz.Caller, space PlacedSpace, 
 	if in.Kind == wire.ChannelText {
 		channel.MainThreadID = s.env.NewID()
 	}
-	err := tx.Exec(`INSERT INTO channels (id, space_id, kind, name, topic, main_thread_id, import_id, source_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		channel.ID, channel.SpaceID, channel.Kind, channel.Name, optional(channel.Topic), optional(channel.MainThreadID),
-		optional(from.ImportID), optional(from.ID), now)
+	err := tx.Exec(`INSERT INTO channels (id, space_id, kind, name, topic, main_thread_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		channel.ID, channel.SpaceID, channel.Kind, channel.Name, optional(channel.Topic), optional(channel.MainThreadID), now)
 	if err != nil {
 		return wire.Channel{}, fmt.Errorf("insert channel: %w", err)
 	}
@@ -86,7 +78,7 @@ func (s *Service) AddChannel(tx storage.Tx, by authz.Caller, space PlacedSpace, 
 		ID: channel.MainThreadID, ChannelID: channel.ID, Kind: wire.ThreadMain, State: wire.ThreadOpen,
 		LastActivityAt: now, CreatedAt: now, Version: 1,
 	}
-	return channel, s.AddThread(tx, by, space.ID, main, Source{})
+	return channel, s.addThread(tx, by, space.ID, main, "")
 }
 
 // tellChannel emits an event of a channel and writes down what was done.

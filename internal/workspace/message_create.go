@@ -260,7 +260,7 @@ func (s *Service) storeMessage(tx storage.Tx, by authz.Caller, thread *PlacedThr
 	return s.tellMessage(tx, by, eventlog.MessageCreated, thread, m)
 }
 
-// tellMessage emits an event of a message, which is without Me, and hands its wording to the search index.
+// tellMessage emits an event of a message, which is without Me.
 func (s *Service) tellMessage(tx storage.Tx, by authz.Caller, kind string, thread *PlacedThread, m *wire.Message) error {
 	payload, truncated, err := s.messagePayload(wire.MessageEvent{Message: *m, Thread: thread.Summary()})
 	if err != nil {
@@ -271,11 +271,5 @@ func (s *Service) tellMessage(tx storage.Tx, by authz.Caller, kind string, threa
 	if kind == eventlog.MessageCreated {
 		told.ClientMsgID = m.ClientMsgID
 	}
-	if err := s.log.Emit(tx, told); err != nil {
-		return err
-	}
-	if s.hooks.Indexed == nil {
-		return nil
-	}
-	return s.hooks.Indexed(tx, m)
+	return s.log.Emit(tx, told)
 }

@@ -88,7 +88,7 @@ func (s *Service) start(tx storage.Tx, by authz.Caller, channel *PlacedChannel, 
 		return wire.ThreadStarted{}, err
 	}
 	thread.LastMessageSeq, thread.MessageCount = message.ThreadSeq, 1
-	if err := s.addThread(tx, by, channel.SpaceID, thread.Thread, Source{}, post.clientMsgID); err != nil {
+	if err := s.addThread(tx, by, channel.SpaceID, thread.Thread, post.clientMsgID); err != nil {
 		return wire.ThreadStarted{}, err
 	}
 	err = s.storeMessage(tx, by, &thread, &message, post)

@@ -71,18 +71,13 @@ func (s *Service) Thread(ctx context.Context, by authz.Caller, id string) (wire.
 	})
 }
 
-// AddThread writes a thread with thread.created in the caller's transaction, which has authorised.
-func (s *Service) AddThread(tx storage.Tx, by authz.Caller, spaceID string, thread wire.Thread, from Source) error {
-	return s.addThread(tx, by, spaceID, thread, from, "")
-}
-
-func (s *Service) addThread(tx storage.Tx, by authz.Caller, spaceID string, thread wire.Thread, from Source, clientMsgID string) error {
+// addThread writes a thread with thread.created. clientMsgID is of the message it starts with, if any.
+func (s *Service) addThread(tx storage.Tx, by authz.Caller, spaceID string, thread wire.Thread, clientMsgID string) error {
 	err := tx.Exec(`INSERT INTO threads (id, channel_id, kind, title, state, last_message_seq, message_count, last_activity_at,
-			unread_floor_seq, created_by, import_id, source_id, created_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+			unread_floor_seq, created_by, created_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		thread.ID, thread.ChannelID, thread.Kind, optional(thread.Title), thread.State, thread.LastMessageSeq, thread.MessageCount,
-		thread.LastActivityAt, thread.UnreadFloorSeq, optional(by.Principal), optional(from.ImportID), optional(from.ID),
-		thread.CreatedAt, thread.Version)
+		thread.LastActivityAt, thread.UnreadFloorSeq, optional(by.Principal), thread.CreatedAt, thread.Version)
 	if err != nil {
 		return fmt.Errorf("insert thread: %w", err)
 	}

@@ -36,8 +36,6 @@ type Hooks struct {
 	// Released deletes files of a deleted message that no message holds any more. The transaction holds
 	// storage.LockFiles of each.
 	Released func(tx storage.Tx, by authz.Caller, fileIDs []string) error
-	// Indexed follows every new wording of a message, and its deletion, which has no content.
-	Indexed func(tx storage.Tx, message *wire.Message) error
 }
 
 // Service is the domain's operations. Make it with New.
