@@ -11,8 +11,9 @@ import (
 
 func TestNextEnd(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMicro(1_000_000)
-	at := func(seconds int) *time.Time { end := now.Add(time.Duration(seconds) * time.Second); return &end }
+	begin := time.UnixMicro(1_000_000)
+	now := begin
+	at := func(seconds int) *time.Time { end := begin.Add(time.Duration(seconds) * time.Second); return &end }
 	s := &Snapshot{}
 	_, ends := s.NextEnd(now)
 	require.False(t, ends)
