@@ -27,6 +27,7 @@ type event struct {
 	at     int         // which one
 	bytes  int
 
+	read    bool            // whoever reads its channel may receive it
 	owner   string          // of a file: who uploaded it
 	subject *authz.Snapshot // of an event about a principal: what that one sees
 	thread  string          // the thread whose current channel counts, or that has left its channel
@@ -58,6 +59,18 @@ func newEvents(records []*eventlog.Record) []*event {
 	return events
 }
 
+// plain are the receive actions that need to read the channel and nothing else.
+var plain = func() map[action.Action]bool {
+	all := map[action.Action]bool{}
+	read, _ := authz.RuleOf(action.ChannelRead)
+	for _, a := range authz.Actions() {
+		if rule, _ := authz.RuleOf(a); rule == read {
+			all[a] = true
+		}
+	}
+	return all
+}()
+
 // unknown stands for the types that are not in the catalogue.
 var unknown = &eventlog.Type{}
 
@@ -67,6 +80,7 @@ func (ev *event) learn() {
 		ev.kind = unknown
 		return
 	}
+	ev.read = plain[ev.kind.Receive] && ev.kind.Name != eventlog.ThreadMovedOut
 	switch ev.kind.Name {
 	case eventlog.FileUpdated:
 		if body, ok := payloadOf[wire.FileEvent](ev.record); ok {

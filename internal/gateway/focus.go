@@ -79,12 +79,10 @@ func (g *Gateway) focusOn(s *session, focus wire.Focus, places map[string]authz.
 	}
 	g.forgetFocus(s)
 	unseen := func(id string) bool { _, ok := seen[id]; return !ok }
-	focus.ThreadIDs = slices.DeleteFunc(slices.Clone(focus.ThreadIDs), unseen)
-	focus.BackgroundThreadIDs = slices.DeleteFunc(slices.Clone(focus.BackgroundThreadIDs), unseen)
 	if len(seen) > 0 {
-		s.focus, s.focused = seen, focus
+		s.focus = seen
 	}
-	for _, id := range focus.ThreadIDs { // background threads get no typing
+	for _, id := range slices.DeleteFunc(slices.Clone(focus.ThreadIDs), unseen) { // background threads get no typing
 		if g.focus[id] == nil {
 			g.focus[id] = map[*session]struct{}{}
 		}
@@ -98,7 +96,7 @@ func (g *Gateway) forgetFocus(s *session) {
 	for id := range s.focus {
 		g.unfocus(s, id)
 	}
-	s.focus, s.focused = nil, wire.Focus{}
+	s.focus = nil
 }
 
 func (g *Gateway) unfocus(s *session, id string) {

@@ -39,12 +39,15 @@ type Gateway struct {
 	revocations atomic.Int64
 	skew        atomic.Int64 // how far the database's clock is ahead of the process's, in nanoseconds
 
-	mu         sync.Mutex // guards everything below
-	stopping   bool
-	head       int64  // everything up to it was delivered
-	epoch      string // of the log
-	placed     bool   // places are read
-	places     places
+	mu       sync.Mutex // guards everything below
+	stopping bool
+	head     int64  // everything up to it was delivered
+	epoch    string // of the log
+	places   places
+	placed   struct {
+		known bool   // places were read
+		epoch uint32 // grows with every change of a place
+	}
 	index      index
 	principals map[string]*principal
 	sessions   map[*session]struct{} // every connection, signed in or not

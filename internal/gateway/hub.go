@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
@@ -50,7 +51,7 @@ func (g *Gateway) Lost(_, before int64) {
 	defer g.mu.Unlock()
 	g.ring.forget()
 	g.head = before - 1
-	g.placed = false // the poll reads them anew
+	g.placed.known = false // the poll reads them anew
 	for s := range g.sessions {
 		s.end(code.CloseUnknownError, "The server fell behind.")
 	}
@@ -118,7 +119,9 @@ func (g *Gateway) load(ids []string) (map[string]*authz.Snapshot, error) {
 
 // apply takes in what an event changes (ES-8.1). The mutex is held.
 func (g *Gateway) apply(ev *event, fresh map[string]*authz.Snapshot) {
-	g.places.apply(ev)
+	if g.places.apply(ev) {
+		g.placed.epoch++
+	}
 	switch ev.kind.Name {
 	case eventlog.AccessChanged:
 		if p := g.principals[ev.record.AudienceID]; p != nil && p.outdated(ev) {
@@ -157,6 +160,7 @@ func (g *Gateway) adopt(p *principal, fresh *authz.Snapshot) {
 	reach := reachOf(fresh, now)
 	g.index.move(p, p.reach, reach)
 	p.permissions, p.reach = fresh, reach
+	p.renewUntil(now)
 	if !fresh.Active() {
 		p.each(func(s *session) { s.end(code.CloseRevoked, "The account is not active.") })
 		return
@@ -172,45 +176,93 @@ func (p *principal) each(do func(*session)) {
 
 // route finds the receivers of an event and asks for each. The mutex is held.
 func (g *Gateway) route(ev *event, now time.Time) {
-	resource := ev.resource(&g.places, g.moved)
-	ask := func(p *principal) {
-		if p.mark == ev.record.Seq {
-			return
-		}
-		p.mark = ev.record.Seq
-		if p.permissions != nil && ev.reaches(p.permissions, &resource, &g.places, g.moved, now) {
-			p.each(func(s *session) { g.take(s, ev) })
-		}
-	}
+	r := routing{g: g, ev: ev, resource: ev.resource(&g.places, g.moved), now: now, micros: now.UnixMicro()}
+	channel, space := r.resource.ChannelID, r.resource.SpaceID
 	switch {
 	case ev.kind.Personal:
-		if p := g.principals[ev.record.AudienceID]; p != nil {
-			ask(p)
-		}
-	case resource.ChannelID != "":
-		g.index.channels[resource.ChannelID].each(ask)
-		g.index.spaces[resource.SpaceID].each(ask)
-		g.index.wide.each(ask)
-		if p := g.principals[ev.owner]; p != nil {
-			ask(p)
-		}
-	case resource.SpaceID != "":
-		g.index.spaces[resource.SpaceID].each(ask)
-		g.index.homes[resource.SpaceID].each(ask)
-		g.index.wide.each(ask)
+		r.ask(g.principals[ev.record.AudienceID])
+	case channel != "":
+		r.askEach(g.index.channels[channel], r.resource.Place)
+		r.askEach(g.index.spaces[space], g.places.of("", space))
+		r.askEach(g.index.wide, authz.Place{})
+		r.ask(g.principals[ev.owner])
+	case space != "":
+		r.askEach(g.index.spaces[space], r.resource.Place)
+		r.askEach(g.index.homes[space], r.resource.Place)
+		r.askEach(g.index.wide, authz.Place{})
 	default:
 		for _, p := range g.principals {
-			ask(p)
+			r.ask(p)
 		}
 	}
 }
 
-func (l *list) each(do func(*principal)) {
+// routing is one event on its way to its receivers.
+type routing struct {
+	g        *Gateway
+	ev       *event
+	resource authz.Resource
+	now      time.Time
+	micros   int64
+}
+
+// ask gives the event to the connections of p, if p may receive it.
+func (r *routing) ask(p *principal) {
+	if p == nil || p.mark == r.ev.record.Seq || p.permissions == nil {
+		return
+	}
+	p.mark = r.ev.record.Seq
+	if r.ev.reaches(p.permissions, &r.resource, &r.g.places, r.g.moved, r.now) {
+		r.give(p)
+	}
+}
+
+// askEach asks everybody in a list. Where reading is all that is needed, whoever reads the place of the list may: a level
+// on a place is one on everything in it (WS-AZ-2). That decision is remembered in the list until anything changes that
+// it rests on.
+func (r *routing) askEach(l *list, place authz.Place) {
 	if l == nil {
 		return
 	}
-	for _, p := range l.entries {
-		do(p)
+	read := authz.Resource{Place: place}
+	for i := range l.entries {
+		e := &l.entries[i]
+		p := e.p
+		if p.mark == r.ev.record.Seq || p.permissions == nil {
+			continue
+		}
+		if !r.ev.read {
+			r.ask(p)
+			continue
+		}
+		if p.until != 0 && p.until <= r.micros {
+			p.renewUntil(r.now)
+		}
+		if e.epoch != p.epoch || e.places != r.g.placed.epoch {
+			e.epoch, e.places = p.epoch, r.g.placed.epoch
+			_, e.reads = p.permissions.May(action.ChannelRead, &read, r.now)
+		}
+		if e.reads {
+			p.mark = r.ev.record.Seq
+			r.give(p)
+		} else {
+			r.ask(p)
+		}
+	}
+}
+
+func (r *routing) give(p *principal) {
+	for _, s := range p.sessions {
+		r.g.take(s, r.ev)
+	}
+}
+
+// renewUntil makes decisions that rest on a permission that has ended be made anew.
+func (p *principal) renewUntil(now time.Time) {
+	p.epoch++
+	p.until = 0
+	if next, ends := p.permissions.NextEnd(now); ends {
+		p.until = next.UnixMicro()
 	}
 }
 
@@ -354,8 +406,8 @@ func (g *Gateway) now() time.Time { return g.Env.Now().Add(time.Duration(g.skew.
 // readPlaces reads channels and spaces when they are not known.
 func (g *Gateway) readPlaces(ctx context.Context) error {
 	g.mu.Lock()
-	known := g.placed
-	g.placed = true // what passes from now on is newer or the same
+	known := g.placed.known
+	g.placed.known = true // what passes from now on is newer or the same
 	g.mu.Unlock()
 	if known {
 		return nil
@@ -367,9 +419,10 @@ func (g *Gateway) readPlaces(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.placed = false
+		g.placed.known = false
 		return fmt.Errorf("read places: %w", err)
 	}
 	g.places.merge(read)
+	g.placed.epoch++
 	return nil
 }

@@ -77,19 +77,22 @@ func (p *places) setChannel(id string, c channelState) {
 	}
 }
 
-// apply takes in what an event says about a space or channel.
-func (p *places) apply(ev *event) {
+// apply takes in what an event says about a space or channel, and reports whether it says anything.
+func (p *places) apply(ev *event) bool {
 	switch ev.kind.Name {
 	case eventlog.SpaceCreated, eventlog.SpaceUpdated, eventlog.SpaceArchived, eventlog.SpaceUnarchived:
 		if body, ok := payloadOf[spacePayload](ev.record); ok {
 			p.setSpace(body.Space.ID, spaceState{archived: body.Space.ArchivedAt != nil, version: body.Space.Version})
 		}
+		return true
 	case eventlog.ChannelCreated, eventlog.ChannelUpdated, eventlog.ChannelArchived, eventlog.ChannelUnarchived:
 		if body, ok := payloadOf[channelPayload](ev.record); ok {
 			c := body.Channel
 			p.setChannel(c.ID, channelState{space: c.SpaceID, archived: c.ArchivedAt != nil, readOnly: c.ReadOnly, version: c.Version})
 		}
+		return true
 	}
+	return false
 }
 
 // of answers the place of a channel; spaceID counts where the channel is not known.

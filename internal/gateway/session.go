@@ -23,11 +23,22 @@ type sink interface {
 	Close(c code.Close, reason string)
 }
 
-// session is one connection.
+// session is one connection. What a delivery touches comes first.
 type session struct {
-	g      *Gateway
 	stream sink
-	url    string // of the upgrade
+
+	// Guarded by the gateway's mu.
+	from     int64    // events up to it are not for this connection
+	out      []*event // what waits, for the end of the delivery or of the catch-up
+	told     int64    // the client knows that everything up to it was checked
+	over     bool     // nothing more is sent
+	catching bool     // events wait for the end of the catch-up
+	quiet    bool     // its catch-up is none that the client asked for
+	p        *principal
+	focus    map[string]string // threads, with their channels
+
+	g   *Gateway
+	url string // of the upgrade
 
 	mu    sync.Mutex // guards state and nonce; taken after the gateway's
 	state protocol.State
@@ -40,17 +51,6 @@ type session struct {
 	caller     signin.Caller
 	// revocations is how many wake-ups about credentials there were before the caller was authenticated.
 	revocations int64
-
-	// Guarded by the gateway's mu.
-	p        *principal        // nil until it joined
-	from     int64             // events up to it are not for this connection
-	told     int64             // the client knows that everything up to it was checked
-	catching bool              // events wait for the end of the catch-up
-	quiet    bool              // its catch-up is none that the client asked for
-	over     bool              // nothing more is sent
-	out      []*event          // what waits, for the end of the delivery or of the catch-up
-	focus    map[string]string // threads, with their channels
-	focused  wire.Focus        // as the client said it
 }
 
 // receive takes one frame of the client.
