@@ -159,7 +159,7 @@ func (s *Service) deleteOf(ctx context.Context, d deletion) ([]string, error) {
 	// The sessions to lock are known only by reading. A session that was opened between the reading
 	// and the locking means reading again.
 	for range deleteAttempts {
-		expected, err := storage.Read(ctx, s.db, func(tx storage.Tx) (ties, error) { return d.ties(tx) })
+		expected, err := storage.Read(ctx, s.db, d.ties)
 		if err != nil {
 			return nil, err
 		}

@@ -59,8 +59,8 @@ func EndAllSignIns(tx storage.Tx, e *env.Env) (int64, error) {
 	})
 }
 
-// SetPassword gives a user, named by id, by name or by handle, a password, and wakes who waits for it. Sign-ins
-// stay. Only the operator does it.
+// SetPassword gives a user, named by id, by name or by handle, a password. Sign-ins stay. Only
+// the operator does it.
 func (s *Service) SetPassword(ctx context.Context, userRef, newPassword string) error {
 	hash, err := s.passwords.Hash(ctx, newPassword)
 	if err != nil {

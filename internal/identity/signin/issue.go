@@ -179,8 +179,12 @@ func (s *Service) newSignIn(tx storage.Tx, request wire.TokenRequest, proved gra
 	if err := row.insert(tx); err != nil {
 		return issued{}, err
 	}
-	if err := forgetOldSignIns(tx, row); err != nil {
+	ended, err := forgetOldSignIns(tx, row)
+	if err != nil {
 		return issued{}, err
+	}
+	if device.rebound || ended > 0 { // a sign-in that is only new is known to nobody yet
+		s.wakeAfter(tx)
 	}
 	err = audit.Write(tx, s.Env, audit.Entry{
 		UserID: who.id, DeviceID: device.id, Action: actionSignIn, TargetKind: "sign_in", TargetID: row.id,
@@ -189,7 +193,6 @@ func (s *Service) newSignIn(tx storage.Tx, request wire.TokenRequest, proved gra
 	if err != nil {
 		return issued{}, err
 	}
-	s.wakeAfter(tx)
 	return issued{signIn: row, device: who.deviceState(device.state), principal: who.token(), refresh: text}, nil
 }
 

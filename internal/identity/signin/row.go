@@ -95,24 +95,22 @@ func endSignIns(tx storage.Tx, why, condition, value string) error {
 	return nil
 }
 
-const (
-	// endedKept is how long a sign-in that has ended is kept: somebody who shows its tokens learns that it was revoked.
-	endedKept = 90 * 24 * time.Hour
-)
+// endedKept is how long a sign-in that has ended is kept: somebody who shows its tokens learns that it was revoked.
+const endedKept = 90 * 24 * time.Hour
 
 // forgetOldSignIns keeps the sign-ins of a person few: those of the device past maxSignInsOfDevice end, and
-// rows go that mean nothing to anybody any more.
-func forgetOldSignIns(tx storage.Tx, newest signInRow) error {
-	err := tx.Exec(
+// rows go that mean nothing to anybody any more. It answers how many it ended.
+func forgetOldSignIns(tx storage.Tx, newest signInRow) (int64, error) {
+	ended, err := tx.Changed(
 		`UPDATE sign_ins SET revoked_at = $1, revoked_reason = $2 WHERE device_id = $3 AND revoked_at IS NULL AND id NOT IN (
 		     SELECT id FROM sign_ins WHERE device_id = $3 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $4)`,
 		tx.Now(), endedByCrowd, newest.device, maxSignInsOfDevice)
 	if err != nil {
-		return fmt.Errorf("end sign-ins of device: %w", err)
+		return 0, fmt.Errorf("end sign-ins of device: %w", err)
 	}
 	err = tx.Exec(`DELETE FROM sign_ins WHERE user_id = $1 AND (token_expires_at < $2 OR revoked_at < $2)`, newest.user, tx.Now().Add(-endedKept))
 	if err != nil {
-		return fmt.Errorf("forget sign-ins: %w", err)
+		return 0, fmt.Errorf("forget sign-ins: %w", err)
 	}
-	return nil
+	return ended, nil
 }

@@ -149,8 +149,6 @@ func (c *client) rekeyed() *client {
 	return other
 }
 
-func (c *client) jwk() jose.JSONWebKey { return jose.JSONWebKey{Key: c.signer.Public()} }
-
 func (c *client) thumbprint() string {
 	sum, err := (&jose.JSONWebKey{Key: c.signer.Public()}).Thumbprint(crypto.SHA256)
 	require.NoError(c.t, err)

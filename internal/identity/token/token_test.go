@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -124,13 +125,8 @@ func TestAccessTokensThatAreRefused(t *testing.T) {
 		"auth_time": now.Unix(), "cnf": map[string]string{"jkt": "x"}, "iat": now.Unix(), "exp": now.Add(life).Unix(), "jti": "x",
 	}
 	encode := func(change map[string]any) []byte {
-		claims := map[string]any{}
-		for name, value := range good {
-			claims[name] = value
-		}
-		for name, value := range change {
-			claims[name] = value
-		}
+		claims := maps.Clone(good)
+		maps.Copy(claims, change)
 		encoded, err := json.Marshal(claims)
 		require.NoError(t, err)
 		return encoded
