@@ -44,6 +44,9 @@ func messageKeys(by authz.Caller, threadID, id string) []storage.Key {
 // EditMessage changes the wording of one's own message (ES-13.3). ifMatch is required. The wording before is
 // kept; mentions are computed anew.
 func (s *Service) EditMessage(ctx context.Context, by authz.Caller, id string, ifMatch *int64, in wire.EditMessage) (wire.Message, error) {
+	if err := requireSomebody(by); err != nil {
+		return wire.Message{}, err
+	}
 	if err := place.Text("/content_md", in.ContentMD, s.maxChars); err != nil {
 		return wire.Message{}, err
 	}

@@ -57,19 +57,25 @@ func (s *Service) Messages(ctx context.Context, by authz.Caller, threadID string
 		if err != nil {
 			return wire.Messages{}, err
 		}
-		all := make([]*PlacedMessage, len(found))
-		for i := range found {
-			all[i] = &found[i]
-		}
-		if err := Complete(tx, by.Principal, all...); err != nil {
-			return wire.Messages{}, err
-		}
-		answer := wire.Messages{Messages: make([]wire.Message, len(found)), HasMore: more}
-		for i := range found {
-			answer.Messages[i] = found[i].Message
-		}
-		return answer, nil
+		messages, err := completed(tx, by.Principal, found)
+		return wire.Messages{Messages: messages, HasMore: more}, err
 	})
+}
+
+// completed answers messages as the viewer sees them.
+func completed(tx storage.Tx, viewer string, found []PlacedMessage) ([]wire.Message, error) {
+	all := make([]*PlacedMessage, len(found))
+	for i := range found {
+		all[i] = &found[i]
+	}
+	if err := Complete(tx, viewer, all...); err != nil {
+		return nil, err
+	}
+	messages := make([]wire.Message, len(found))
+	for i := range found {
+		messages[i] = found[i].Message
+	}
+	return messages, nil
 }
 
 func (q MessageQuery) check() error {

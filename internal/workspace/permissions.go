@@ -5,6 +5,7 @@ import (
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // permissions answers the caller's permissions as of a permission version that this transaction has read.
@@ -13,8 +14,8 @@ import (
 // the caller's writes hold on its principal, so that permissions of the same version are those that reading
 // them again would answer; what ends by itself carries its end.
 func (s *Service) permissions(tx storage.Tx, by authz.Caller, version int64) (*authz.Snapshot, error) {
-	if by.Principal == "" { // what the server does by itself: it writes no messages
-		return nil, fault.New(code.NotImplementedForKind, "Only somebody who has an account can do this.")
+	if err := requireSomebody(by); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	known, found := s.snapshots.Get(by.Principal)
@@ -33,4 +34,12 @@ func (s *Service) permissions(tx storage.Tx, by authz.Caller, version int64) (*a
 	s.snapshots.Put(by.Principal, loaded)
 	s.mu.Unlock()
 	return loaded, nil
+}
+
+// requireSomebody refuses the server itself where something is written that belongs to who wrote it.
+func requireSomebody(by authz.Caller) error {
+	if by.Kind == wire.KindSystem {
+		return fault.New(code.NotImplementedForKind, "Only somebody who has an account can do this.")
+	}
+	return nil
 }

@@ -58,3 +58,21 @@ func TestPermissionsAreOfTheirVersion(t *testing.T) {
 		w.refused(code.InvalidToken, err)
 	})
 }
+
+// What the server does by itself belongs to nobody, so it writes nothing that belongs to somebody.
+func TestSystemWritesNoMessages(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		ctx, system := w.Context(), authz.System()
+		channel := w.text()
+		m := w.say(w.owner, channel.MainThreadID, "theirs")
+		_, _, err := w.StartThread(ctx, system, channel.ID, wire.NewThread{Title: "t", ClientMsgID: w.env.NewID(), ContentMD: "x"})
+		w.refused(code.NotImplementedForKind, err)
+		_, err = w.EditMessage(ctx, system, m.ID, version(1), wire.EditMessage{ContentMD: "x"})
+		w.refused(code.NotImplementedForKind, err)
+		w.refused(code.NotImplementedForKind, w.AddReaction(ctx, system, m.ID, "👍"))
+		require.NoError(w, w.DeleteMessage(ctx, system, m.ID))
+		_, err = w.ArchiveChannel(ctx, system, channel.ID, nil)
+		require.NoError(w, err)
+	})
+}

@@ -105,12 +105,5 @@ func pinnedBehind(tx storage.Tx, viewer string, thread *PlacedThread, after int6
 	if err != nil {
 		return nil, err
 	}
-	messages := make([]wire.Message, len(found))
-	for i := range found {
-		if err := Complete(tx, viewer, &found[i]); err != nil {
-			return nil, err
-		}
-		messages[i] = found[i].Message
-	}
-	return messages, nil
+	return completed(tx, viewer, found)
 }

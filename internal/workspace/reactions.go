@@ -56,6 +56,9 @@ type standing struct {
 type reacting func(tx storage.Tx, by authz.Caller, message *PlacedMessage, emoji string, now standing) error
 
 func (s *Service) react(ctx context.Context, by authz.Caller, id, emoji string, change reacting) error {
+	if err := requireSomebody(by); err != nil {
+		return err
+	}
 	if err := checkEmoji(emoji); err != nil {
 		return err
 	}

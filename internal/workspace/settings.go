@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
@@ -101,9 +100,19 @@ func checkSettings(in *wire.PutSettings) error {
 		}
 		agent.AgentID, seen[id] = id, true
 	}
-	policy := strings.TrimSpace(string(in.BackendPolicy))
-	if policy != "" && (len(policy) > maxPolicy || policy[0] != '{' || !json.Valid(in.BackendPolicy)) {
-		return fault.Invalid("/backend_policy", "must be an object of at most %d bytes", maxPolicy)
+	return checkPolicy(in)
+}
+
+func checkPolicy(in *wire.PutSettings) (err error) {
+	const pointer = "/backend_policy"
+	if len(in.BackendPolicy) == 0 {
+		return nil
+	}
+	if in.BackendPolicy, err = place.JSON(pointer, in.BackendPolicy, maxPolicy); err != nil {
+		return err
+	}
+	if in.BackendPolicy[0] != '{' {
+		return fault.Invalid(pointer, "must be an object")
 	}
 	return nil
 }
@@ -114,7 +123,7 @@ func (s *Service) storeSettings(tx storage.Tx, by authz.Caller, channel PlacedCh
 	}
 	encoded, err := json.Marshal(in)
 	if err != nil {
-		return wire.ChannelSettings{}, fault.Invalid("/backend_policy", "must be JSON").WithCause(err)
+		return wire.ChannelSettings{}, fmt.Errorf("encode settings of channel: %w", err)
 	}
 	version := channel.SettingsVersion + 1
 	if err := tx.Exec(`UPDATE channels SET settings = $2, settings_version = $3 WHERE id = $1`, channel.ID, encoded, version); err != nil {

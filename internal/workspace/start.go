@@ -15,6 +15,9 @@ import (
 // both, and whether they are those that an earlier request with the same client_msg_id made: then nothing
 // happens.
 func (s *Service) StartThread(ctx context.Context, by authz.Caller, channelID string, in wire.NewThread) (wire.ThreadStarted, bool, error) {
+	if err := requireSomebody(by); err != nil {
+		return wire.ThreadStarted{}, false, err
+	}
 	if err := checkName("/title", in.Title, maxTitle); err != nil {
 		return wire.ThreadStarted{}, false, err
 	}
