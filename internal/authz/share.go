@@ -61,15 +61,6 @@ func (s *Snapshot) hasHome(space string, now time.Time) bool {
 	return slices.ContainsFunc(s.homes[space], func(channel string) bool { return has(s.channels[channel], now) })
 }
 
-// SharedChannel reports whether two principals, who both exist, meet somewhere: see Share.
-func SharedChannel(tx storage.Tx, a, b string) (bool, error) {
-	both, err := LoadMany(tx, []string{a, b})
-	if err != nil || both[a] == nil || both[b] == nil {
-		return false, err
-	}
-	return Share(both[a], both[b], tx.Now()), nil
-}
-
 // SeesPrincipal reports whether the caller sees a principal: itself, who it meets, or everybody when it was
 // given anything on the instance. Who does not exist is not seen.
 func SeesPrincipal(tx storage.Tx, by Caller, id string) (bool, error) {

@@ -39,23 +39,11 @@ func (s *Service) addPerson(tx storage.Tx, by authz.Caller, principal wire.Princ
 
 // ownUnowned grants an active person the instance when nobody else owns it.
 func (s *Service) ownUnowned(tx storage.Tx, principal wire.Principal) error {
-	owned, err := tx.Get(
-		`SELECT 1 FROM grants g JOIN principals p ON p.id = g.subject_id
-		  WHERE g.subject_kind = 'principal' AND g.target_kind = 'instance' AND g.level = 'owner' AND g.revoked_at IS NULL
-		    AND g.expires_at IS NULL AND p.kind = 'user' AND p.status = 'active'`, nil, new(int))
-	if err != nil {
-		return fmt.Errorf("look for an owner: %w", err)
-	}
-	if owned || principal.Status != wire.StatusActive {
+	if principal.Status != wire.StatusActive {
 		return nil
 	}
-	err = tx.Exec(
-		`INSERT INTO grants (id, subject_kind, subject_id, target_kind, target_id, level, created_at)
-		 VALUES ($1, 'principal', $2, 'instance', '', 'owner', $3)`, s.env.NewID(), principal.ID, tx.Now())
-	if err != nil {
-		return fmt.Errorf("grant the instance: %w", err)
-	}
-	return nil
+	_, err := authz.FirstOwner(tx, s.env, principal.ID)
+	return err //nolint:wrapcheck // says it all
 }
 
 // nameMigrated gives people who were here before there were handles one that can be typed.
