@@ -110,21 +110,18 @@ func (c *connection) next(ctx context.Context) (wire.Frame, error) {
 	select {
 	case frame := <-c.frames:
 		return frame, nil
-	default:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
 	}
-	select {
+	select { // what was read before the end still counts
 	case frame := <-c.frames:
 		return frame, nil
-	case <-c.ctx.Done():
-		select { // what was read before the end still counts
-		case frame := <-c.frames:
-			return frame, nil
-		default:
-			return wire.Frame{}, context.Cause(c.ctx)
-		}
-	case <-ctx.Done():
-		return wire.Frame{}, fmt.Errorf("wait for the gateway: %w", ctx.Err())
+	default:
 	}
+	if c.ctx.Err() != nil {
+		return wire.Frame{}, context.Cause(c.ctx)
+	}
+	return wire.Frame{}, fmt.Errorf("wait for the gateway: %w", ctx.Err())
 }
 
 // read hands frames over until the socket ends. Acks are taken here, so that a busy sink does not look

@@ -16,6 +16,7 @@ type count struct {
 	Clear    int64          `json:"clear"` // nothing up to it was unread when the first unread message above it came
 	Floor    int64          `json:"floor"`
 	Floored  bool           `json:"floored"`         // Floor is known
+	FloorAt  int64          `json:"floor_at"`        // since this event
 	Marks    map[int64]mark `json:"marks,omitempty"` // by thread_seq: what was counted for a message
 }
 
@@ -124,7 +125,7 @@ func (s *State) noteFloor(seq int64, thread wire.Thread) {
 		return
 	}
 	before := c.readTo()
-	c.Floor, c.Floored = max(c.Floor, thread.UnreadFloorSeq), true
+	c.Floor, c.Floored, c.FloorAt = max(c.Floor, thread.UnreadFloorSeq), true, max(seq, c.FloorAt)
 	s.counts.put(thread.ID, c)
 	if (seq == 0 || seq > s.core.CountedTo) && c.Unread > 0 && c.Floor > before {
 		s.need(NeedSnapshot, "")
@@ -153,6 +154,9 @@ func (s *State) applyReadState(event Event, said wire.ReadState) {
 func (s *State) mergeCounts(states []wire.ReadState, at int64) {
 	for id, c := range s.counts.rows {
 		c.Unread, c.Mentions, c.Clear, c.Marks = 0, 0, 0, nil
+		if c.FloorAt > at { // its event comes again, and is to be thought of again
+			c.Floor, c.Floored, c.FloorAt = 0, false, 0
+		}
 		s.counts.put(id, c)
 	}
 	for _, said := range states {
