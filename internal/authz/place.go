@@ -12,7 +12,7 @@ const placeQuery = `SELECT c.id, c.space_id, c.archived_at IS NOT NULL, c.read_o
 func scanPlace(row storage.Row) (Place, error) {
 	var p Place
 	err := row.Scan(&p.ChannelID, &p.SpaceID, &p.Archived, &p.ReadOnly, &p.SpaceArchived)
-	return p, err //nolint:wrapcheck // who runs the query says what failed
+	return p, err
 }
 
 // ChannelPlace reads a channel as a place, and whether there is one.

@@ -2,7 +2,6 @@ package eventlog_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,7 +113,7 @@ func (w *backlog) read(b *testing.B, want int, page func(tx storage.Tx, after in
 		}
 	}
 	if got != want {
-		b.Fatal(fmt.Sprintf("%d events instead of %d", got, want))
+		b.Fatalf("%d events instead of %d", got, want)
 	}
 }
 

@@ -103,7 +103,9 @@ func personal[T any](name, resource string, versioned bool) Type {
 	return t
 }
 
-func (t Type) redactedBy(redact func([]byte, time.Time) ([]byte, error)) Type {
+// content is durable for a type whose payload carries what can be deleted.
+func content[T any](name, resource string, versioned bool, receive action.Action, redact func([]byte, time.Time) ([]byte, error)) Type {
+	t := durable[T](name, resource, versioned, receive)
 	t.Redact = redact
 	return t
 }
@@ -120,13 +122,13 @@ func ephemeral(t Type) Type {
 
 // catalogue is the only list of types.
 var catalogue = index(
-	durable[wire.MessageEvent](MessageCreated, "message", true, action.MessageRead).redactedBy(redactMessage),
-	durable[wire.MessageEvent](MessageUpdated, "message", true, action.MessageRead).redactedBy(redactMessage),
-	durable[wire.MessageEvent](MessageDeleted, "message", true, action.MessageRead).redactedBy(redactMessage),
-	durable[wire.ReactionEvent](ReactionAdded, "message", false, action.MessageRead).redactedBy(redactReaction),
-	durable[wire.ReactionEvent](ReactionRemoved, "message", false, action.MessageRead).redactedBy(redactReaction),
-	durable[wire.PinEvent](PinAdded, "message", false, action.MessageRead).redactedBy(unchanged),
-	durable[wire.PinEvent](PinRemoved, "message", false, action.MessageRead).redactedBy(unchanged),
+	content[wire.MessageEvent](MessageCreated, "message", true, action.MessageRead, redactMessage),
+	content[wire.MessageEvent](MessageUpdated, "message", true, action.MessageRead, redactMessage),
+	content[wire.MessageEvent](MessageDeleted, "message", true, action.MessageRead, redactMessage),
+	content[wire.ReactionEvent](ReactionAdded, "message", false, action.MessageRead, redactReaction),
+	content[wire.ReactionEvent](ReactionRemoved, "message", false, action.MessageRead, redactReaction),
+	content[wire.PinEvent](PinAdded, "message", false, action.MessageRead, unchanged),
+	content[wire.PinEvent](PinRemoved, "message", false, action.MessageRead, unchanged),
 	durable[wire.ThreadEvent](ThreadCreated, "thread", true, action.ThreadRead),
 	durable[wire.ThreadEvent](ThreadUpdated, "thread", true, action.ThreadRead),
 	durable[wire.ThreadEvent](ThreadClosed, "thread", true, action.ThreadRead),
@@ -143,7 +145,7 @@ var catalogue = index(
 	durable[wire.SpaceEvent](SpaceArchived, "space", true, action.SpaceRead),
 	durable[wire.SpaceEvent](SpaceUnarchived, "space", true, action.SpaceRead),
 	durable[wire.PrincipalEvent](PrincipalUpdated, "principal", true, action.PrincipalRead),
-	durable[wire.FileEvent](FileUpdated, "file", true, action.FileRead).redactedBy(redactFile),
+	content[wire.FileEvent](FileUpdated, "file", true, action.FileRead, redactFile),
 	durable[wire.ImportProgress](ImportProgress, "import", true, action.ImportRead),
 
 	personal[wire.AccessChanged](AccessChanged, "principal", false),

@@ -18,7 +18,7 @@ type Filter struct {
 	MovedThreads []string // threads that moved, after the cursor, to where the principal may see them
 }
 
-// maxWindow is how many events one statement of Visible looks at at most.
+// maxWindow is how many events one statement of Visible looks at, and no more.
 const maxWindow = 8192
 
 // Visible answers the events after a number up to and including upTo that filter lets through, in order,
