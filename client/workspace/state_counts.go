@@ -17,6 +17,7 @@ type count struct {
 	Floor    int64          `json:"floor"`
 	Floored  bool           `json:"floored"`         // Floor is known
 	FloorAt  int64          `json:"floor_at"`        // since this event
+	Loaded   bool           `json:"loaded"`          // Floor was loaded: its event may still come
 	Marks    map[int64]mark `json:"marks,omitempty"` // by thread_seq: what was counted for a message
 }
 
@@ -52,7 +53,7 @@ func (s *State) countOf(thread string) *count {
 	}
 	c := &count{}
 	if held, known := s.threads.get(thread); known {
-		c.Floor, c.Floored = held.UnreadFloorSeq, true
+		c.Floor, c.Floored, c.Loaded = held.UnreadFloorSeq, true, true
 	}
 	return c
 }
@@ -121,11 +122,14 @@ func (c *count) add(before, now mark) {
 // that are only the server knows. seq is of the event that says it, 0 for something loaded.
 func (s *State) noteFloor(seq int64, thread wire.Thread) {
 	c, known := s.counts.get(thread.ID)
-	if !known || c.Floored && thread.UnreadFloorSeq <= c.Floor {
+	if !known || c.Floored && !(c.Loaded && seq > 0) && thread.UnreadFloorSeq <= c.Floor {
 		return
 	}
-	before := c.readTo()
-	c.Floor, c.Floored, c.FloorAt = max(c.Floor, thread.UnreadFloorSeq), true, max(seq, c.FloorAt)
+	before := max(c.LastRead, c.Clear)
+	if !c.Loaded {
+		before = max(before, c.Floor)
+	}
+	c.Floor, c.Floored, c.FloorAt, c.Loaded = max(c.Floor, thread.UnreadFloorSeq), true, max(seq, c.FloorAt), seq == 0
 	s.counts.put(thread.ID, c)
 	if (seq == 0 || seq > s.core.CountedTo) && c.Unread > 0 && c.Floor > before {
 		s.need(NeedSnapshot, "")
