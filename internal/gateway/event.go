@@ -154,7 +154,17 @@ func (ev *event) seesTarget(s *authz.Snapshot, moved locator, now time.Time) boo
 	return s.Level(place, now) != wire.LevelNone
 }
 
-func dispatch(envelope *wire.Envelope) []byte { return encode(wire.OpDispatch, envelope) }
+func dispatch(envelope *wire.Envelope) []byte {
+	shown := shown(envelope)
+	return encode(wire.OpDispatch, &shown)
+}
+
+// shown is an event as people get it: the trace context of a request goes to the adapters of agents only (ES-2.2).
+func shown(envelope *wire.Envelope) wire.Envelope {
+	copied := *envelope
+	copied.TraceContext = ""
+	return copied
+}
 
 // encode writes a frame.
 func encode(op string, d any) []byte {

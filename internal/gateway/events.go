@@ -46,7 +46,7 @@ func (g *Gateway) Events(ctx context.Context, by authz.Caller, after int64, epoc
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, ev := range read.visible(permissions, &g.places, tx.Now()) {
-			page.Events = append(page.Events, ev.record.Envelope)
+			page.Events = append(page.Events, shown(&ev.record.Envelope))
 		}
 		return page, nil
 	})
