@@ -17,8 +17,12 @@ import (
 
 var errNoLine = errors.New("no connection to the network")
 
-// slowBuffer is what the system keeps for a device that may become slow, in bytes.
-const slowBuffer = 4 << 10
+// What the system keeps for a device that may become slow, in bytes, and for one that is quick again: through the small
+// buffer what waits would take minutes.
+const (
+	slowBuffer  = 64 << 10
+	quickBuffer = 1 << 20
+)
 
 // Line is a device's connection to the network, which can be cut: what is open breaks off, and for a while nothing
 // can be opened.
@@ -106,9 +110,15 @@ func (l *Line) Freeze() {
 func (l *Line) Thaw() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.thaw != nil {
-		close(l.thaw)
-		l.thaw = nil
+	if l.thaw == nil {
+		return
+	}
+	close(l.thaw)
+	l.thaw = nil
+	for opened := range l.open {
+		if tcp, ok := opened.Conn.(*net.TCPConn); ok && l.slow {
+			_ = tcp.SetReadBuffer(quickBuffer) // with the small one it takes longer
+		}
 	}
 }
 

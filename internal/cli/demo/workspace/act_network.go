@@ -1,12 +1,15 @@
 package workspace
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -130,7 +133,7 @@ func (s *stage) admit(ctx context.Context) error {
 }
 
 const (
-	flood      = 400    // messages
+	flood      = 800    // messages at most
 	floodChars = 15_000 // of each
 	floodLanes = 8
 )
@@ -140,56 +143,75 @@ func overwhelm(ctx context.Context, s *stage) error {
 	emil, chen := s.emil.first(), s.chen.first()
 	before := emil.note().lost
 	emil.line.Freeze()
-	main := s.uploads.MainThreadID
-	text := strings.Repeat("x", floodChars)
-	lanes := make([]*device, floodLanes)
-	for i := range lanes {
-		lanes[i] = chen
-	}
-	err := together(lanes, func(d *device) error {
-		for range flood / floodLanes {
-			if err := drop1(d.account.Client().SendMessage(ctx, main, wire.NewMessage{ContentMD: text})); err != nil {
-				return fmt.Errorf("send much: %w", err)
-			}
-		}
-		return nil
-	})
+	sent, err := s.floodUntilCut(ctx, chen)
+	emil.line.Thaw()
 	if err != nil {
 		return err
 	}
-	if err := s.level(ctx, s.laptop, s.phone, chen); err != nil {
+	if err := s.say(chen.name, "writes %.1f MB into #uploads; Emil's desktop reads nothing", float64(sent*floodChars)/1e6); err != nil {
 		return err
 	}
-	if err := s.say(chen.name, "writes %d MB into #uploads; Emil's desktop reads nothing", flood*floodChars/1_000_000); err != nil {
-		return err
-	}
-	if err := pause(ctx, cutWithin); err != nil {
-		return err
-	}
-	emil.line.Thaw()
 	if err := until(ctx, "the end of the slow connection", func() bool { return emil.note().lost > before }); err != nil {
 		return err
 	}
 	emil.account.Gateway().Wake()
-	if err := s.level(ctx, emil); err != nil {
+	if err := s.level(ctx, s.devices()...); err != nil {
 		return err
 	}
-	if n := emil.note().closes[code.CloseSlowConsumer]; n > 0 {
-		return s.say(emil.name, "was cut with 4014, and caught up")
+	how := ""
+	if emil.note().closes[code.CloseSlowConsumer] > 0 {
+		how = " with 4014 (slow_consumer)"
 	}
-	return s.say(emil.name, "was cut, and caught up")
+	return s.say(emil.name, "is cut%s, reads again, and catches up", how)
 }
 
-// cutWithin is when the server has noticed at the latest that a device reads nothing: gateway.write_timeout, and some.
-const cutWithin = 3 * time.Second
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // the caller says what it did
+// floodUntilCut writes until the server has cut somebody, and answers how many messages that took.
+func (s *stage) floodUntilCut(ctx context.Context, d *device) (int64, error) {
+	var sent, cut atomic.Int64
+	text := strings.Repeat("x", floodChars)
+	lanes := make([]*device, floodLanes)
+	for i := range lanes {
+		lanes[i] = d
 	}
+	err := together(lanes, func(d *device) error {
+		for cut.Load() == 0 && sent.Add(1) <= flood {
+			if err := drop1(d.account.Client().SendMessage(ctx, s.uploads.MainThreadID, wire.NewMessage{ContentMD: text})); err != nil {
+				return fmt.Errorf("send much: %w", err)
+			}
+			now, err := s.cuts(ctx)
+			if err != nil {
+				return err
+			}
+			cut.Store(now)
+		}
+		return nil
+	})
+	if err == nil && cut.Load() == 0 {
+		err = errors.New("the server cuts nobody who reads nothing")
+	}
+	return sent.Load(), err
+}
+
+// cuts answers how many connections the server has cut because their client fell behind.
+func (s *stage) cuts(ctx context.Context) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server.url+"/metrics", nil)
+	if err != nil {
+		return 0, fmt.Errorf("ask for metrics: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("ask for metrics: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	var sum int64
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if name, value, found := strings.Cut(lines.Text(), "} "); found && strings.HasPrefix(name, "cairn_") && strings.Contains(name, "_cut_total") {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read metric: %w", err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
 }

@@ -100,9 +100,6 @@ func restore(ctx context.Context, s *stage) error {
 	if err := s.say("cairn restore", "finalize: a new epoch after event %d, %d sign-ins ended", done.HeadSeq, done.SignIns); err != nil {
 		return err
 	}
-	if err := os.Remove(s.folder + "/ready"); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("remove ready file: %w", err)
-	}
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
@@ -166,9 +163,6 @@ func (s *stage) backUp(ctx context.Context) error {
 	file := strings.TrimPrefix(s.database, "sqlite:")
 	if err := copyFile(file, file+".backup"); err != nil {
 		return err
-	}
-	if err := os.Remove(s.folder + "/ready"); err != nil {
-		return fmt.Errorf("remove ready file: %w", err)
 	}
 	if err := s.serve(ctx); err != nil {
 		return err

@@ -217,22 +217,23 @@ func (d *device) visible(ctx context.Context, after int64) ([]wire.Envelope, err
 	}
 }
 
-// level waits until the device is live, has every event that it may see, and has loaded what it needs.
+// level waits until the device is live, has everything up to where the log ends now, and has loaded what it needs.
 func (d *device) level(ctx context.Context) error {
-	if err := d.account.Outbox().Idle(ctx); err != nil {
-		return err
+	now, err := d.account.Client().Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the end of the log: %w", err)
 	}
-	events, err := d.visible(ctx, d.note().last)
+	err = until(ctx, "events", func() bool {
+		at := d.account.Position()
+		return at.Epoch == now.SyncEpoch && at.Seq >= now.HeadSeq
+	})
 	if err != nil {
 		return err
 	}
-	if len(events) > 0 {
-		last := events[len(events)-1].Seq
-		if err := until(ctx, "events", func() bool { return d.note().last >= last || d.account.Position().Seq >= last }); err != nil {
-			return err
-		}
+	if err := d.account.Settle(ctx); err != nil {
+		return fmt.Errorf("load what is needed: %w", err)
 	}
-	return d.account.Settle(ctx)
+	return nil
 }
 
 // check counts the events since the last check that the device should have received and did not.

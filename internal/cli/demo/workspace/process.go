@@ -48,6 +48,9 @@ func (s *stage) serve(ctx context.Context) error {
 		listen = before.Host
 	}
 	ready := filepath.Join(s.folder, "ready")
+	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove ready file: %w", err)
+	}
 	made := &server{done: make(chan error, 1)}
 	made.cmd = exec.Command(s.program, "demo", "play", "server") //nolint:gosec,noctx // this program itself, ended by stop
 	made.cmd.Env = append(append(append([]string{}, s.environ...), settings...),

@@ -133,12 +133,21 @@ func together(devices []*device, do func(*device) error) error {
 	return failed
 }
 
-// level waits until devices have everything that has happened up to now.
+// level waits until devices have everything that has happened up to now: first everybody's writes, then what came of them.
 func (s *stage) level(ctx context.Context, devices ...*device) error {
-	return together(devices, func(d *device) error {
-		if err := d.level(ctx); err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
+	for _, part := range []func(*device) error{
+		func(d *device) error { return d.account.Outbox().Idle(ctx) },
+		func(d *device) error { return d.level(ctx) },
+	} {
+		err := together(devices, func(d *device) error {
+			if err := part(d); err != nil {
+				return fmt.Errorf("%s: %w", d.name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

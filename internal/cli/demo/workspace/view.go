@@ -18,7 +18,7 @@ const (
 )
 
 // whoWidth is how wide the column is that says who acts.
-const whoWidth = 16
+const whoWidth = 17
 
 func (s *stage) styled(style, text string) string {
 	if !s.Color {
