@@ -67,42 +67,43 @@ func items[T any](from io.Reader, item func(n int64, value *T) error, bad func(n
 // lines reads a text line by line; one that is too long goes to bad and is skipped. Numbers begin at 1.
 func lines(from io.Reader, line func(n int64, text []byte) error, bad func(n int64, err error)) error {
 	reader := bufio.NewReaderSize(from, 64<<10)
-	var text []byte
 	for n := int64(1); ; n++ {
-		text = text[:0]
-		long := false
-		for {
-			part, err := reader.ReadSlice('\n')
-			if !long && len(text)+len(part) > maxItem {
-				long, text = true, nil
+		text, ended, err := oneLine(reader)
+		text = bytes.TrimSpace(text)
+		switch {
+		case errors.Is(err, errLarge):
+			bad(n, err)
+		case err != nil:
+			return fmt.Errorf("read line %d: %w", n, err)
+		case len(text) > 0:
+			if err := line(n, text); err != nil {
+				return err
 			}
-			if !long {
-				text = append(text, part...)
-			}
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
-			}
-			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("read line %d: %w", n, err)
-			}
-			if problem := hand(n, text, long, line, bad); problem != nil {
-				return problem
-			}
-			if err != nil {
-				return nil
-			}
-			break
+		}
+		if ended {
+			return nil
 		}
 	}
 }
 
-func hand(n int64, text []byte, long bool, line func(n int64, text []byte) error, bad func(n int64, err error)) error {
-	if long {
-		bad(n, errLarge)
-		return nil
+// oneLine reads up to the end of a line, and of one that is too long nothing but its end; ended is the end
+// of everything.
+func oneLine(reader *bufio.Reader) (text []byte, ended bool, err error) {
+	for long := false; ; {
+		part, err := reader.ReadSlice('\n')
+		if long = long || len(text)+len(part) > maxItem; long {
+			text = nil
+		} else {
+			text = append(text, part...)
+		}
+		switch ended := errors.Is(err, io.EOF); {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && !ended:
+			return nil, false, err //nolint:wrapcheck // the caller says which line
+		case long:
+			return nil, ended, errLarge
+		default:
+			return text, ended, nil
+		}
 	}
-	if text = bytes.TrimSpace(text); len(text) == 0 {
-		return nil
-	}
-	return line(n, text)
 }

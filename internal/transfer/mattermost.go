@@ -83,9 +83,9 @@ func (r *run) readMattermost(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read export: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	m := &mattermostRun{run: r, name: name, people: map[string]person{}, channels: map[string]*mattermostChannel{}, teams: map[string]bool{}}
-	bad := func(n int64, err error) { m.problem(name, n, "%v", err) }
+	bad := func(n int64, err error) { m.problemf(name, n, "%v", err) }
 	var stopped error
 	err = lines(counted{file, &r.report.Read}, func(n int64, text []byte) error {
 		stopped = m.line(ctx, n, text)
@@ -126,7 +126,7 @@ func (m *mattermostRun) line(ctx context.Context, n int64, text []byte) error {
 	}
 	var line mattermostLine
 	if err := json.Unmarshal(text, &line, lenient...); err != nil {
-		m.problem(m.name, n, "%v", err)
+		m.problemf(m.name, n, "%v", err)
 		return nil
 	}
 	if err := m.take(ctx, n, &line); err != nil {
@@ -158,7 +158,7 @@ func (m *mattermostRun) take(ctx context.Context, n int64, line *mattermostLine)
 		m.left("direct messages")
 	case line.Type == "version" || line.Type == "team" || line.Type == "role" || line.Type == "scheme" || line.Type == "emoji" || line.Type == "bot":
 	default:
-		m.problem(m.name, n, "a line of type %q is not known", clean(line.Type, maxName))
+		m.problemf(m.name, n, "a line of type %q is not known", clean(line.Type, maxName))
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (m *mattermostRun) post(ctx context.Context, n int64, p *mattermostPost) er
 	c := m.channels[place]
 	switch {
 	case c == nil:
-		m.problem(m.name, n, "the channel %q is not in the export", clean(place, maxName))
+		m.problemf(m.name, n, "the channel %q is not in the export", clean(place, maxName))
 		return nil
 	case c.Type == "P" && !m.Private:
 		m.left("posts of private channels")
@@ -218,7 +218,7 @@ func shortID(id string) string {
 func digest(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part)
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:20])
 }
@@ -228,11 +228,11 @@ func digest(parts ...string) string {
 func (m *mattermostRun) message(n int64, place string, r *mattermostReply, pinned bool) (wire.ImportMessage, bool) {
 	at, fine := moment(time.UnixMilli(r.CreateAt))
 	if !fine || r.CreateAt <= 0 {
-		m.problem(m.name, n, "the time %d cannot be read", r.CreateAt)
+		m.problemf(m.name, n, "the time %d cannot be read", r.CreateAt)
 		return wire.ImportMessage{}, false
 	}
 	if strings.TrimSpace(r.User) == "" {
-		m.problem(m.name, n, "a post has no author")
+		m.problemf(m.name, n, "a post has no author")
 		return wire.ImportMessage{}, false
 	}
 	if strings.HasPrefix(r.Type, "system_") {
@@ -249,8 +249,8 @@ func (m *mattermostRun) message(n int64, place string, r *mattermostReply, pinne
 	}
 	who := m.people[r.User]
 	made := wire.ImportMessage{
-		SourceID: digest(place, r.User, fmt.Sprint(r.CreateAt), r.Message), AuthorSourceID: shortID(r.User), AuthorName: clean(firstOf(who.name, r.User), maxPerson),
-		AuthorEmail: who.email, ContentMD: text, CreatedAt: at, Pinned: pinned,
+		SourceID: digest(place, r.User, fmt.Sprint(r.CreateAt), r.Message), AuthorSourceID: shortID(r.User),
+		AuthorName: clean(firstOf(who.name, r.User), maxPerson), AuthorEmail: who.email, ContentMD: text, CreatedAt: at, Pinned: pinned,
 	}
 	if edited, ok := moment(time.UnixMilli(r.EditAt)); ok && r.EditAt > 0 {
 		made.EditedAt = &edited

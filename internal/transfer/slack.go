@@ -132,17 +132,17 @@ func list[T any](s *slackRun, name string, item func(n int64, value *T) error) e
 	if err != nil {
 		return fmt.Errorf("read export: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var stopped error
 	err = items(counted{file, &s.report.Read}, func(n int64, value *T) error {
 		stopped = item(n, value)
 		return stopped
-	}, func(n int64, err error) { s.problem(name, n, "%v", err) })
+	}, func(n int64, err error) { s.problemf(name, n, "%v", err) })
 	if stopped != nil {
 		return stopped
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.problem(name, 0, "the rest cannot be read: %v", err)
+		s.problemf(name, 0, "the rest cannot be read: %v", err)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *slackRun) readChannels() ([]slackChannel, error) {
 	keep := func(file string) func(n int64, c *slackChannel) error {
 		return func(n int64, c *slackChannel) error {
 			if c.ID == "" || c.Name == "" || strings.ContainsAny(c.Name, `/\`) || c.Name == ".." || c.Name == "." {
-				s.problem(file, n, "the channel has no id or no name")
+				s.problemf(file, n, "the channel has no id or no name")
 				return nil
 			}
 			s.channels[c.ID] = c.Name
@@ -243,7 +243,7 @@ func (s *slackRun) message(ctx context.Context, c slackChannel, day string, n in
 		s.left("news of channels")
 		return nil
 	case !fine:
-		s.problem(day, n, "the time %q cannot be read", m.TS)
+		s.problemf(day, n, "the time %q cannot be read", m.TS)
 		return nil
 	}
 	text := s.text(m)

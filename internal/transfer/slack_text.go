@@ -17,13 +17,13 @@ var (
 
 // text is the text of a message in Markdown, with the names of its files.
 func (s *slackRun) text(m *slackMessage) string {
-	text := s.markdown(m.Text)
+	lines := []string{s.markdown(m.Text)}
 	for _, file := range m.Files {
 		if name := clean(firstOf(file.Name, file.Title), maxName); name != "" {
-			text += "\n[file: " + name + "]"
+			lines = append(lines, "[file: "+name+"]")
 		}
 	}
-	return content(text)
+	return content(strings.Join(lines, "\n"))
 }
 
 // markdown turns Slack's marks into Markdown, but for those within code.

@@ -30,6 +30,7 @@ type server struct {
 var errAway = errors.New("the server is away")
 
 func newServer(tb testing.TB) *server {
+	tb.Helper()
 	return &server{tb: tb, threads: map[string][]wire.ImportMessage{}, known: map[string]bool{}, titles: map[string]string{}}
 }
 

@@ -140,7 +140,7 @@ func (r *run) read(ctx context.Context) error {
 	return r.readMattermost(ctx)
 }
 
-func (r *run) problem(file string, line int64, format string, args ...any) {
+func (r *run) problemf(file string, line int64, format string, args ...any) {
 	r.report.Problems++
 	if r.Problem != nil {
 		r.Problem(Problem{File: file, Line: line, Reason: fmt.Sprintf(format, args...)})

@@ -50,7 +50,7 @@ func (c Clamd) Scan(ctx context.Context, content io.Reader) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, fmt.Errorf("reach clamd: %w", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a context that ends must end a read that waits
 	defer release()
 	sending := stream(conn, content)

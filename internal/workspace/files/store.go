@@ -93,7 +93,7 @@ func syncFolder(path string) error {
 	if err != nil {
 		return fmt.Errorf("open folder of contents: %w", err)
 	}
-	defer folder.Close()
+	defer func() { _ = folder.Close() }()
 	if err := folder.Sync(); err != nil {
 		return fmt.Errorf("flush folder of contents: %w", err)
 	}

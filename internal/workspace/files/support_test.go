@@ -183,14 +183,6 @@ func bytesOf(w *team.Team, by authz.Caller, id string) (string, error) {
 	return string(all), nil
 }
 
-// stored counts the files in the folder.
-func stored(w *team.Team) int {
-	w.Helper()
-	names, err := filepath.Glob(filepath.Join(w.Dir, "*", "*"))
-	require.NoError(w, err)
-	return len(names)
-}
-
 func eventually(w *team.Team, condition func() bool, what string) {
 	w.Helper()
 	require.Eventually(w, condition, patience, time.Millisecond, what)

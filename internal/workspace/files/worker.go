@@ -170,7 +170,7 @@ func (s *Service) look(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("open content to scan: %w", err)
 	}
-	defer content.Close()
+	defer func() { _ = content.Close() }()
 	verdict, err := s.Scanner.Scan(ctx, content)
 	switch {
 	case err != nil:

@@ -12,9 +12,10 @@
 // of known messages writes neither.
 //
 // What the specification leaves open is decided here: an import that is done is opened again by creating it
-// again; a message that an earlier batch put into another thread is known and stays there; import.progress of a batch goes to the batch's channel, that of the end to who has a level on the
-// space; who imports is named as who pinned; a thread that was moved to another channel, or whose channel
-// was archived, takes no more batches (conflict).
+// again; a message that an earlier batch put into another thread is known and stays there; import.progress of
+// a batch goes to the batch's channel, that of the end to who has a level on the space; who imports is named
+// as who pinned; a thread that was moved to another channel, or whose channel was archived, takes no more
+// batches (conflict).
 //
 // Blocking and concurrency. A Service is safe for concurrent use and owns no goroutine; operations wait for
 // the database only.
@@ -77,7 +78,7 @@ func (s *Service) Create(ctx context.Context, by authz.Caller, in wire.NewImport
 	keys := []storage.Key{by.Lock(), {Lock: storage.LockSpaces, ID: spaceID}}
 	imported, err = storage.Write(ctx, s.DB, keys, func(tx storage.Tx) (wire.Import, error) {
 		created = false
-		if _, err := s.space(tx, by, spaceID); err != nil {
+		if err := s.space(tx, by, spaceID); err != nil {
 			return wire.Import{}, inBody(err)
 		}
 		return idempotency.OnceByID(tx, by.Key, func() (wire.Import, error) {
@@ -107,16 +108,16 @@ func inBody(err error) error {
 }
 
 // space authorises an import into a space.
-func (s *Service) space(tx storage.Tx, by authz.Caller, id string) (authz.Place, error) {
+func (s *Service) space(tx storage.Tx, by authz.Caller, id string) error {
 	where, found, err := place.OfSpace(tx, id)
 	if err != nil {
-		return where, err
+		return err
 	}
 	if !found {
-		return where, fault.Missing("Space")
+		return fault.Missing("Space")
 	}
 	_, err = authz.Check(tx, by, action.ImportApply, authz.Resource{What: "Space", Place: where})
-	return where, err
+	return err
 }
 
 func (s *Service) create(tx storage.Tx, by authz.Caller, spaceID, source string) (wire.Import, error) {
@@ -172,7 +173,7 @@ func (s *Service) ofCaller(tx storage.Tx, by authz.Caller, id string) (wire.Impo
 	if !found {
 		return imported, fault.Missing("Import")
 	}
-	if _, err := s.space(tx, by, imported.SpaceID); err != nil {
+	if err := s.space(tx, by, imported.SpaceID); err != nil {
 		if fault.Is(err, code.NotFound) {
 			err = fault.Missing("Import")
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
-	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/workspace"
 	"github.com/cairnsync/cairn/internal/workspace/imports"
@@ -125,7 +124,7 @@ func TestImport(t *testing.T) {
 			require.Zero(w, w.Number(`SELECT count(*) FROM message_mentions`))
 		})
 		w.Run("ES-15.8 imported content counts as unread for nobody", func(w *team.Team) {
-			states := team.Personally(w, reader, func(tx storage.Tx, s *authz.Snapshot) ([]wire.ReadState, error) { return personal.Unread(tx, s) })
+			states := team.Personally(w, reader, personal.Unread)
 			require.Empty(w, states)
 			w.Say(w.Owner, thread, "live")
 			state, err := w.Personal.ReadState(w.Context(), reader, thread)

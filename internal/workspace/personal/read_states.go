@@ -105,7 +105,7 @@ func readState(tx storage.Tx, principal string, t *place.Thread) (wire.ReadState
 	_, err := tx.Get(`SELECT last_read_seq, version, updated_by_device_id FROM read_states WHERE principal_id = $1 AND thread_id = $2`,
 		[]any{principal, t.ID}, &state.LastReadSeq, &state.Version, &device)
 	if err != nil {
-		return state, fmt.Errorf("read read state: %w", err)
+		return state, fmt.Errorf("load read state: %w", err)
 	}
 	state.UpdatedByDeviceID = value(device)
 	return state, count(tx, principal, t, &state)

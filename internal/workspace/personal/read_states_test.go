@@ -8,7 +8,6 @@ import (
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
-	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/workspace/personal"
 	"github.com/cairnsync/cairn/internal/workspace/place"
@@ -173,7 +172,7 @@ func unread(w *team.Team, by authz.Caller, thread string) (n, mentions int64) {
 
 func snapshot(w *team.Team, by authz.Caller) map[string]wire.ReadState {
 	w.Helper()
-	states := team.Personally(w, by, func(tx storage.Tx, s *authz.Snapshot) ([]wire.ReadState, error) { return personal.Unread(tx, s) })
+	states := team.Personally(w, by, personal.Unread)
 	byThread := map[string]wire.ReadState{}
 	for _, state := range states {
 		byThread[state.ThreadID] = state

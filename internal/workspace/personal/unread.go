@@ -75,7 +75,7 @@ func readStates(tx storage.Tx, query string, args []any) ([]wire.ReadState, erro
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read read states: %w", err)
+		return nil, fmt.Errorf("load read states: %w", err)
 	}
 	return states, nil
 }

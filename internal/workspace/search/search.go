@@ -33,8 +33,9 @@ import (
 )
 
 const (
-	// MaxQuery is the longest query, in characters; MaxWords how many words it has.
+	// MaxQuery is the longest query, in characters.
 	MaxQuery = 200
+	// MaxWords is how many different words a query has at most.
 	MaxWords = 16
 	// candidates is how many entries of the index one step looks at. Almost all of them are answers: the rest
 	// moved or went a moment ago.
