@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
@@ -54,11 +55,25 @@ func queryPrincipals(tx storage.Tx, condition string, args ...any) ([]wire.Princ
 
 // AgentsOf answers the agents whom the principal of a snapshot sees: what a snapshot document holds of them.
 func AgentsOf(tx storage.Tx, snapshot *authz.Snapshot) ([]wire.Principal, error) {
-	seen, err := authz.Sharers(tx, snapshot)
-	if err != nil {
-		return nil, err
+	agents, err := queryPrincipals(tx, `WHERE kind = 'agent' AND source IS NULL ORDER BY handle`)
+	if err != nil || len(agents) == 0 {
+		return agents, err
 	}
-	return queryPrincipals(tx, `WHERE kind = $1 AND source IS NULL AND id = ANY($2) ORDER BY handle`, string(wire.KindAgent), seen)
+	// There are few agents, and each connection asks: who shares a channel with all the people is not looked for.
+	ids := make([]string, len(agents))
+	for i := range agents {
+		ids[i] = agents[i].ID
+	}
+	theirs, err := authz.LoadMany(tx, ids)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says it all
+	}
+	now := tx.Now()
+	everything := snapshot.SeesEverything(now)
+	return slices.DeleteFunc(agents, func(agent wire.Principal) bool {
+		other := theirs[agent.ID]
+		return !everything && (other == nil || !authz.Share(snapshot, other, now))
+	}), nil
 }
 
 // PrincipalSeen answers a principal of a kind whom the caller sees.
