@@ -1,8 +1,10 @@
 package authz_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,6 +147,26 @@ func TestExpiry(t *testing.T) {
 			head = s.head()
 			s.sweep(72 * time.Hour)
 			require.Equal(t, *later, s.announced(head)[eva.Principal].ExpiresAt, "another end is announced anew")
+		})
+		t.Run("ES-8.2 nodes that sweep at once write it once", func(t *testing.T) {
+			s := s.on(t)
+			other := newStage(t, testkit.Open(t, storage.Options{URL: db.URL}))
+			ada, eva := s.person(), s.person()
+			s.grantRow(ada.Principal, onChannel(channel), wire.LevelWrite, &past)
+			s.grantRow(eva.Principal, onChannel(channel), wire.LevelWrite, until(s.env.Now(), time.Minute))
+			before := s.state()
+			var group sync.WaitGroup
+			for _, node := range []*stage{s, other, s, other} {
+				group.Go(func() {
+					if err := node.authz.Sweep(context.WithoutCancel(t.Context()), time.Hour); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, before.PermissionVersion+1, s.state().PermissionVersion)
+			require.Len(t, s.changes(before.Head), 1)
+			require.Len(t, s.announced(before.Head), 1)
 		})
 		t.Run("the service sweeps by itself", func(t *testing.T) {
 			s := s.on(t)

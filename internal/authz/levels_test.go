@@ -114,6 +114,20 @@ func TestLevels(t *testing.T) {
 			s.grantRow(ada.Principal, onChannel(channel), wire.LevelManage, nil)
 			require.Equal(t, wire.LevelManage, s.load(ada.Principal).Level(open, now))
 		})
+		t.Run("WS-AZ-7 what concerns everybody needs owner on the instance, a new space manage", func(t *testing.T) {
+			for _, level := range levels {
+				someone := s.person()
+				s.grantRow(someone.Principal, onSpace(space), wire.LevelOwner, nil) // owning a space is not enough
+				if level != wire.LevelNone {
+					s.grantRow(someone.Principal, instance, level, nil)
+				}
+				snapshot := s.load(someone.Principal)
+				for _, a := range []action.Action{action.UserManage, action.GroupManage, action.AgentManage, action.KeyManage, action.AuditRead, action.GrantManage} {
+					require.Equal(t, level == wire.LevelOwner, refusal(snapshot, someone, a, authz.Resource{}, now) == "", "%s with %s", a, level)
+				}
+				require.Equal(t, level.Rank() >= wire.LevelManage.Rank(), refusal(snapshot, someone, action.SpaceCreate, authz.Resource{}, now) == "")
+			}
+		})
 		t.Run("WS-AZ-2 the operator of a space triggers everywhere in it", func(t *testing.T) {
 			agent := s.principal(wire.KindAgent)
 			mine := s.space()

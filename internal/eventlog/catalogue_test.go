@@ -189,16 +189,6 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		records := all(t, db, 2)
 		require.True(t, records[0].Truncated)
 	})
-	t.Run("ES-2.1 an ephemeral event has no number", func(t *testing.T) {
-		record, err := log.Ephemeral(testkit.Env().Now(), eventlog.Event{
-			Type: eventlog.TypingStarted, ResourceID: "t", Payload: wire.TypingStarted{ThreadID: "t", PrincipalID: "p"},
-		})
-		require.NoError(t, err)
-		require.Zero(t, record.Seq)
-		require.Zero(t, record.PermissionVersion)
-		_, err = log.Ephemeral(testkit.Env().Now(), good)
-		require.Error(t, err)
-	})
 }
 
 func TestRedaction(t *testing.T) {

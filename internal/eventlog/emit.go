@@ -67,7 +67,7 @@ func New(options Options) *Log {
 // Emit adds events to the transaction, in order, behind those emitted before.
 func (l *Log) Emit(tx storage.Tx, events ...Event) error {
 	for i := range events {
-		record, err := l.record(tx.Now(), &events[i], true)
+		record, err := l.record(tx.Now(), &events[i])
 		if err != nil {
 			return fmt.Errorf("emit %s: %w", events[i].Type, err)
 		}
@@ -85,19 +85,10 @@ func (l *Log) Fits(payload any) bool {
 	return err == nil && len(encoded) <= l.options.MaxPayload
 }
 
-// Ephemeral makes an event that is not written (ES-2.1). It has no number and no permission version.
-func (l *Log) Ephemeral(now time.Time, event Event) (*Record, error) {
-	record, err := l.record(now, &event, false)
-	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", event.Type, err)
-	}
-	return record, nil
-}
-
 // record checks an event against its type and encodes it.
-func (l *Log) record(now time.Time, event *Event, durable bool) (*Record, error) {
+func (l *Log) record(now time.Time, event *Event) (*Record, error) {
 	t := TypeOf(event.Type)
-	if err := t.check(event, durable); err != nil {
+	if err := t.check(event); err != nil {
 		return nil, err
 	}
 	payload, err := encode(event.Payload)
@@ -143,12 +134,12 @@ func hasNull(payload []byte) bool {
 }
 
 // check answers what is wrong with an event.
-func (t *Type) check(event *Event, durable bool) error {
+func (t *Type) check(event *Event) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("the type %q is not in the catalogue", event.Type)
-	case t.Durable != durable:
-		return fmt.Errorf("an event is written exactly when it is durable")
+	case !t.Durable:
+		return fmt.Errorf("an ephemeral event is not written")
 	case t.Payload == nil || reflect.TypeOf(event.Payload) != t.Payload:
 		return fmt.Errorf("a payload of type %T is not the catalogue's", event.Payload)
 	case event.ResourceID == "":
