@@ -1,7 +1,8 @@
 package workspace
 
 import (
-	"github.com/go-jose/go-jose/v4"
+	"encoding/json"
+	"fmt"
 
 	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/fault"
@@ -96,14 +97,22 @@ func (a *API) createLoginCode(c *call, _ Nothing) (wire.LoginCode, error) {
 	return a.SignIn.MakeOwnLoginCode(c.Context(), c.by)
 }
 
-// KeySet is a JSON Web Key Set (RFC 7517 section 5).
+// KeySet is a JSON Web Key Set (RFC 7517 section 5), of public keys.
 type KeySet struct {
-	Keys []jose.JSONWebKey `json:"keys"`
+	Keys []json.RawMessage `json:"keys"`
 }
 
 func (a *API) jwks(c *call) (KeySet, error) {
-	keys, err := a.SignIn.JWKS(c.Context())
+	known, err := a.SignIn.JWKS(c.Context())
+	if err != nil {
+		return KeySet{}, err
+	}
+	set := KeySet{Keys: make([]json.RawMessage, len(known.Keys))}
+	for i := range known.Keys {
+		if set.Keys[i], err = known.Keys[i].MarshalJSON(); err != nil {
+			return KeySet{}, fmt.Errorf("encode key: %w", err)
+		}
+	}
 	c.writer.Header().Set("Cache-Control", "public, max-age=300")
-	c.writer.Header().Del("Vary")
-	return KeySet{keys.Keys}, err
+	return set, nil
 }

@@ -178,3 +178,27 @@ func (p *Person) send(t testing.TB, r *http.Request) Answer {
 	}
 	return answer
 }
+
+// At answers the same device, signed in as it is, at another node.
+func (p *Person) At(t testing.TB, base string) *Person {
+	t.Helper()
+	moved := NewPerson(t, base, p.Name)
+	moved.ID, moved.DeviceID, moved.Key, moved.tokens = p.ID, p.DeviceID, p.Key, p.Tokens()
+	return moved
+}
+
+// Lose sends a request whose answer is lost; done hears when that is over.
+func (p *Person) Lose(t testing.TB, method, path string, body any, done chan<- struct{}, headers ...Header) {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	require.NoError(t, err)
+	r := p.request(t, method, path, raw, headers...)
+	p.Authorize(t, r)
+	go func() {
+		response, err := p.client.Do(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		done <- struct{}{}
+	}()
+}
