@@ -60,8 +60,9 @@ func TestDemonstrationOnGivenDatabases(t *testing.T) {
 		users, err := identity.New(db.DB, signal.NewLocal(), testkit.Env()).ListUsers(t.Context())
 		require.NoError(t, err)
 		require.Len(t, users, 3)
-		for _, user := range users {
-			require.NotNil(t, user.DisabledAt, "nobody can come back with a key of the demonstration")
+		for i, user := range users {
+			require.Zero(t, user.LiveKeys, "nobody can come back with a key of the demonstration")
+			require.Equal(t, i > 0, user.DisabledAt != nil, "the first one owns the instance and stays")
 		}
 	})
 }

@@ -24,7 +24,7 @@ const (
 
 // person is a user of the demonstration.
 type person struct {
-	id, key, email string
+	id, keyID, key, email string
 }
 
 // device is a device of the demonstration, and the part it plays.
@@ -137,7 +137,7 @@ func addPerson(ctx context.Context, c *crew, database, name string) (*person, er
 	if err != nil {
 		return nil, err
 	}
-	return &person{id: made.UserID, key: made.APIKey, email: email}, nil
+	return &person{id: made.UserID, keyID: made.KeyID, key: made.APIKey, email: email}, nil
 }
 
 // share makes the session and gives it to the others: to Bogdan by address, to Carla by a link.
@@ -168,12 +168,17 @@ func (s *stage) share(ctx context.Context) error {
 	return nil
 }
 
-// dismiss shuts the people of the demonstration out of a database that outlives it.
+// dismiss shuts the people of the demonstration out of a database that outlives it. The first person of a
+// database owns it, and somebody has to: that one stays, without a key.
 func (s *stage) dismiss(ctx context.Context, c *crew, database string) error {
 	for _, p := range []*person{s.ana, s.bogdan, s.carla} {
 		var answer struct{}
-		err := c.run(ctx, []string{"CAIRN_DATABASE=" + database}, []string{"user", "disable", p.id, "--json"}, &answer)
-		if err != nil {
+		environ := []string{"CAIRN_DATABASE=" + database}
+		if err := c.run(ctx, environ, []string{"key", "revoke", p.keyID, "--json"}, &answer); err != nil {
+			return err
+		}
+		err := c.run(ctx, environ, []string{"user", "disable", p.id, "--json"}, &answer)
+		if err != nil && !strings.Contains(err.Error(), "needs an active person who owns it") {
 			return err
 		}
 	}
