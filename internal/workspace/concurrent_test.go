@@ -273,3 +273,51 @@ func requireNothingAfterRemoval(w *world, by authz.Caller) {
 	}
 	require.True(w, removed)
 }
+
+// Everything that shows in a message's events is locked until they have their place in the log: what came
+// last in the log is what there is.
+func TestConcurrentChangesOfOneMessage(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		worlds := nodes(t, db)
+		w := worlds[0]
+		channel := w.text()
+		thread := w.start(w.owner, channel.ID, "busy")
+		other := w.channel(channel.SpaceID, wire.ChannelText)
+		head, before := w.head(), w.fresh(w.owner, channel.SpaceID)
+		id, threadID, whatever := thread.Message.ID, thread.Thread.ID, place.AnyVersion
+		acts := []func(ctx context.Context, node *world, round int) error{
+			func(ctx context.Context, node *world, round int) error {
+				_, err := node.EditMessage(ctx, w.owner, id, &whatever, wire.EditMessage{ContentMD: fmt.Sprint(round)})
+				return err
+			},
+			func(ctx context.Context, node *world, round int) error {
+				return []func(context.Context, authz.Caller, string, string) error{node.Pin, node.Unpin}[round%2](ctx, w.owner, threadID, id)
+			},
+			func(ctx context.Context, node *world, round int) error {
+				_, err := node.MoveThread(ctx, w.owner, threadID, nil, wire.MoveThread{ChannelID: []string{channel.ID, other.ID}[round%2]})
+				return err
+			},
+		}
+		for i := range 4 {
+			by := w.member(fmt.Sprintf("fan-%d", i), onSpace(channel.SpaceID), wire.LevelWrite)
+			acts = append(acts, func(ctx context.Context, node *world, round int) error {
+				change := []func(context.Context, authz.Caller, string, string) error{node.AddReaction, node.RemoveReaction}[round%2]
+				return change(ctx, by, id, []string{"👍", "🎉"}[i%2])
+			})
+		}
+		var group sync.WaitGroup
+		for i, act := range acts {
+			group.Go(func() {
+				for round := range 25 {
+					if err := act(t.Context(), worlds[(i+round)%len(worlds)], round); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		before.follow(w, w.owner, channel.SpaceID, head)
+		same(w, w.fresh(w.owner, channel.SpaceID), before)
+	})
+}
