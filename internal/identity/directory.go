@@ -79,13 +79,18 @@ func AgentsOf(tx storage.Tx, snapshot *authz.Snapshot) ([]wire.Principal, error)
 // PrincipalSeen answers a principal of a kind whom the caller sees.
 func (s *Service) PrincipalSeen(ctx context.Context, by authz.Caller, kind wire.Kind, id string) (wire.Principal, error) {
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.Principal, error) {
-		principal, found, err := ReadPrincipal(tx, id)
+		named, err := queryPrincipals(tx, `WHERE id = $1 AND kind = $2`, id, string(kind)) // also an author of an import
 		if err != nil {
 			return wire.Principal{}, err
 		}
-		shared := false
-		if found = found && principal.Kind == kind; found {
+		found, shared := len(named) > 0, false
+		if found {
 			if shared, err = authz.SeesPrincipal(tx, by, id); err != nil {
+				return wire.Principal{}, err
+			}
+		}
+		if found && !shared {
+			if shared, err = importedNearby(tx, by, id); err != nil {
 				return wire.Principal{}, err
 			}
 		}
@@ -95,7 +100,7 @@ func (s *Service) PrincipalSeen(ctx context.Context, by authz.Caller, kind wire.
 		if !found { // who sees everybody sees also that nobody is there
 			return wire.Principal{}, fault.Missing("Principal")
 		}
-		return principal, nil
+		return named[0], nil
 	})
 }
 

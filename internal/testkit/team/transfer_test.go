@@ -8,9 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/identity"
+	"github.com/cairnsync/cairn/internal/signal"
+	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/transfer"
 	"github.com/cairnsync/cairn/internal/workspace"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -72,5 +76,33 @@ func TestExportsArrive(t *testing.T) {
 				w.Errorf("no channel %s", o.channel)
 			})
 		}
+	})
+}
+
+// TestImportedAuthorsHaveNames asks for principals that an import made.
+func TestImportedAuthorsHaveNames(t *testing.T) {
+	t.Parallel()
+	team.Each(t, func(w *team.Team) {
+		people := identity.New(w.DB, signal.NewLocal(), w.Env)
+		space := w.Space()
+		reader := w.Member("reader", team.OnSpace(space.ID), wire.LevelRead)
+		stranger := w.Member("stranger", team.OnSpace(w.Space().ID), wire.LevelOwner)
+		_, err := transfer.Run(w.Context(), target{w, w.Owner}, filepath.Join("..", "..", "transfer", "testdata", "slack"),
+			transfer.Options{Format: transfer.Slack, SpaceID: space.ID})
+		require.NoError(w, err)
+		var id string
+		require.NoError(w, w.DB.Read(w.Context(), func(tx storage.Tx) error {
+			_, err := tx.Get(`SELECT id FROM principals WHERE source_id = 'U2'`, nil, &id)
+			return err
+		}))
+		tom, err := people.PrincipalSeen(w.Context(), reader, wire.KindUser, id)
+		require.NoError(w, err, "WS-AZ-7 who reads somebody's messages may know the name")
+		require.Equal(w, "Tom Baker", tom.DisplayName)
+		require.Equal(w, wire.StatusDisabled, tom.Status)
+		_, err = people.PrincipalSeen(w.Context(), stranger, wire.KindUser, id)
+		w.Refused(code.NotFound, err)
+		w.Revoke(reader)
+		_, err = people.PrincipalSeen(w.Context(), reader, wire.KindUser, id)
+		w.Refused(code.NotFound, err)
 	})
 }
