@@ -115,6 +115,14 @@ func TestChannelLists(t *testing.T) {
 			w.invalid("cursor", err)
 			_, err = w.Threads(ctx, member, ids[0], "", workspace.Paging{After: "12"})
 			w.invalid("cursor", err)
+			for _, cursor := range []string{"x", "12_x", "_" + ids[0]} {
+				_, err = w.Threads(ctx, member, ids[0], "", workspace.Paging{After: cursor})
+				w.invalid("cursor", err)
+			}
+			_, err = w.Revisions(ctx, member, w.env.NewID(), workspace.Paging{After: "x"})
+			w.invalid("cursor", err)
+			_, err = w.Pins(ctx, member, private.MainThreadID, workspace.Paging{After: "x"})
+			w.invalid("cursor", err)
 		})
 		w.run("who is disabled sees nothing", func(w *world) {
 			w.change(`UPDATE principals SET status = 'disabled' WHERE id = $1`, member.Principal)

@@ -20,9 +20,6 @@ func (s *PlacedSpace) Place() authz.Place {
 	return authz.Place{SpaceID: s.ID, SpaceArchived: s.ArchivedAt != nil}
 }
 
-// Scope is where events of the space happen.
-func (s *PlacedSpace) Scope() wire.Scope { return wire.Scope{SpaceID: s.ID} }
-
 // PlacedChannel is a channel with the place that permissions on it go by.
 type PlacedChannel struct {
 	wire.Channel

@@ -54,8 +54,9 @@ type Service struct {
 	snapshots *lru.Cache[string, *authz.Snapshot] // guarded by mu
 }
 
-// maxSnapshots bounds the remembered permissions; the principal that wrote longest ago goes.
-const maxSnapshots = 10_000
+// maxSnapshots bounds the remembered permissions, of which each has some kilobytes; the principal that wrote
+// longest ago goes.
+const maxSnapshots = 2_000
 
 // New makes the service.
 func New(o Options) *Service {
