@@ -13,7 +13,7 @@ import (
 func importedNearby(tx storage.Tx, by authz.Caller, id string) (bool, error) {
 	snapshot, found, err := authz.Load(tx, by.Principal)
 	if err != nil || !found {
-		return false, err //nolint:wrapcheck // says it all
+		return false, err
 	}
 	now := tx.Now()
 	nearby, err := tx.Get(

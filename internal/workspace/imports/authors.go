@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -93,11 +95,21 @@ func (s *Service) newAuthor(a *application, n named) (author, error) {
 			return found, err
 		}
 	}
-	err := a.tx.Exec(`INSERT INTO import_authors (source, source_id, principal_id) VALUES ($1, $2, $3)`, a.imported.Source, n.source, found.id)
+	added, err := a.tx.Changed(`INSERT INTO import_authors (source, source_id, principal_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		a.imported.Source, n.source, found.id)
 	if err != nil {
 		return found, fmt.Errorf("write author of a source: %w", err)
 	}
-	return found, nil
+	return found, overtaken(added)
+}
+
+// overtaken has the client repeat a batch when another import of the same source made the same author
+// meanwhile: then it is known.
+func overtaken(added int64) error {
+	if added > 0 {
+		return nil
+	}
+	return fault.New(code.RequestInProgress, "Another import names the same authors right now. Send the batch again.")
 }
 
 // placeholder makes a principal for an author nobody knows. It is disabled, so that nobody signs in as it.
@@ -106,13 +118,14 @@ func (a *application) placeholder(id string, n named) error {
 	if name == "" {
 		name = n.source
 	}
-	err := a.tx.Exec(
-		`INSERT INTO principals (id, kind, handle, display_name, status, source, source_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+	added, err := a.tx.Changed(
+		`INSERT INTO principals (id, kind, handle, display_name, status, source, source_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		 ON CONFLICT DO NOTHING`,
 		id, wire.KindUser, handle(name, id), name, wire.StatusDisabled, a.imported.Source, n.source, a.tx.Now())
 	if err != nil {
 		return fmt.Errorf("write placeholder of an author: %w", err)
 	}
-	return nil
+	return overtaken(added)
 }
 
 // handle makes a handle that says who it is and is nobody else's: of the name, and of the end of the id.

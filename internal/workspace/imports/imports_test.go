@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/workspace"
 	"github.com/cairnsync/cairn/internal/workspace/imports"
@@ -308,5 +309,34 @@ func TestImportsAtOnce(t *testing.T) {
 		require.EqualValues(w, 62, w.Number(`SELECT count(*) FROM messages WHERE thread_id = $1`, thread), "42 imported, 20 live")
 		require.EqualValues(w, 62, w.Number(`SELECT max(thread_seq) FROM messages WHERE thread_id = $1`, thread), "ES-4 without a gap")
 		require.EqualValues(w, 62, w.Number(`SELECT message_count FROM threads WHERE id = $1`, thread))
+	})
+}
+
+// TestSourcesAtOnce brings the same authors into two spaces from two sides: each is made once.
+func TestSourcesAtOnce(t *testing.T) {
+	t.Parallel()
+	team.Each(t, func(w *team.Team) {
+		var group sync.WaitGroup
+		for range 2 {
+			one := create(w, w.Owner, w.Space().ID, "src")
+			group.Go(func() {
+				for at := range 20 {
+					b := batch("T1", at, 1)
+					b.Messages[0].AuthorSourceID = fmt.Sprint("author ", at)
+					for {
+						_, err := w.Imports.Apply(w.Context(), w.Owner, one.ID, b)
+						if fault.Is(err, code.RequestInProgress) {
+							continue
+						}
+						if err != nil {
+							w.Errorf("apply: %v", err)
+						}
+						break
+					}
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(w, 20, w.Number(`SELECT count(*) FROM principals WHERE source = 'src'`))
 	})
 }
