@@ -16,7 +16,7 @@ import (
 // retain removes every event of the log while a device is away: it loads everything anew when it comes back.
 func retain(ctx context.Context, s *stage) error {
 	dara, main := s.dara.first(), s.general.MainThreadID
-	if err := together(s.devices(), func(d *device) error { return d.check(ctx) }); err != nil {
+	if err := s.check(ctx, s.devices()...); err != nil {
 		return err
 	}
 	if err := dara.stop(); err != nil {
@@ -26,7 +26,7 @@ func retain(ctx context.Context, s *stage) error {
 		return err
 	}
 	others := []*device{s.laptop, s.phone, s.desktop, s.tablet, s.chen.first(), s.emil.first()}
-	if err := together(others, func(d *device) error { return d.check(ctx) }); err != nil {
+	if err := s.check(ctx, others...); err != nil {
 		return err
 	}
 	removed, err := s.trim(ctx)
@@ -76,7 +76,7 @@ func restore(ctx context.Context, s *stage) error {
 	if err := s.laptop.send(ctx, main, "This is written after the backup."); err != nil {
 		return err
 	}
-	if err := together(s.devices(), func(d *device) error { return d.check(ctx) }); err != nil {
+	if err := s.check(ctx, s.devices()...); err != nil {
 		return err
 	}
 	if err := s.server.stop(); err != nil {

@@ -41,7 +41,7 @@ type record struct {
 	since  map[string]int64 // channels that it was let into, and when
 
 	events     int64
-	gaps       int64
+	missed     []string // events that it should have received and did not
 	duplicates int64
 	trespasses int64 // events that it must not have seen
 	violations []error
@@ -236,22 +236,19 @@ func (d *device) level(ctx context.Context) error {
 	return nil
 }
 
-// check counts the events since the last check that the device should have received and did not.
+// check notes the events since the last check that the device should have received and did not. Nothing may be written
+// meanwhile.
 func (d *device) check(ctx context.Context) error {
-	if err := d.level(ctx); err != nil {
-		return fmt.Errorf("%s: %w", d.name, err)
-	}
-	before := d.note()
-	events, err := d.visible(ctx, before.begin)
+	events, err := d.visible(ctx, d.note().begin)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.name, err)
+		return fmt.Errorf("read the log: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := &d.record
 	for _, event := range events {
 		if _, seen := r.seen[event.Seq]; !seen && event.Seq > r.since[event.Scope.ChannelID] {
-			r.gaps++
+			r.missed = append(r.missed, fmt.Sprintf("event %d %s", event.Seq, event.Type))
 		}
 		r.begin = max(r.begin, event.Seq)
 	}

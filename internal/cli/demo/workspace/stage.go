@@ -151,3 +151,16 @@ func (s *stage) level(ctx context.Context, devices ...*device) error {
 	}
 	return nil
 }
+
+// check counts what devices should have received and did not.
+func (s *stage) check(ctx context.Context, devices ...*device) error {
+	if err := s.level(ctx, devices...); err != nil {
+		return err
+	}
+	return together(devices, func(d *device) error {
+		if err := d.check(ctx); err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		return nil
+	})
+}
