@@ -204,7 +204,6 @@ func TestEventsDuringCatchUp(t *testing.T) {
 		}
 		fill(1000) // more than sockets take
 		reads := n.connect(w.device(anna), start)
-		stuck := n.connect(w.device(anna), start)
 		fill(300)
 		head := n.settled()
 		got, at := reads.caughtUp(start, 1)
@@ -216,6 +215,12 @@ func TestEventsDuringCatchUp(t *testing.T) {
 		for want := head + 1; want <= head+200; want++ {
 			require.Equal(t, want, reads.event(eventlog.MessageCreated).Seq)
 		}
+		stuck := n.connect(w.device(anna), start)
+		events := make([]eventlog.Event, 500)
+		for i := range events {
+			events[i] = w.message(channel, thread, text)
+		}
+		n.emit(events...)
 		stuck.requireClosed(code.CloseSlowConsumer) // ES-7.2.5
 	})
 }

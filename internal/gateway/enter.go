@@ -22,7 +22,7 @@ import (
 )
 
 // enterPatience bounds the looking at a token and the building of ready.
-const enterPatience = 15 * time.Second
+const enterPatience = 30 * time.Second
 
 // refusal is why a connection does not come in.
 type refusal struct {
@@ -45,7 +45,7 @@ func (s *session) enter(asked protocol.Enter) {
 		return
 	}
 	if s.g.ctx.Err() == nil {
-		s.g.Log.Error("gateway: cannot let a connection in", "error", err)
+		s.g.Log.Warn("gateway: cannot let a connection in", "error", err)
 	}
 	s.close(code.CloseUnknownError, "The server cannot answer now.")
 }
@@ -166,18 +166,18 @@ func (s *session) resume(ctx context.Context, p *principal, in *wire.Resume) err
 		return &refusal{code.CloseSessionInvalid, "There is no such gateway session."}
 	}
 	s.id = id
-	focus, err := g.rows.takeOver(ctx, s)
+	row, err := g.rows.takeOver(ctx, s)
 	if err != nil {
 		return err
 	}
-	begin, err := g.whereabouts(ctx, p, s.caller.Principal, in)
+	begin, err := g.whereabouts(ctx, p, row, in)
 	if err != nil {
 		return err
 	}
 	if err := s.authorize(begin.permissions); err != nil {
 		return err
 	}
-	begin.focus = focus
+	begin.focus = row.focus
 	s.stream.Send(blockOf(wire.OpResumed, wire.Resumed{
 		GatewaySessionID: s.id, HeadSeq: begin.state.Head, SyncEpoch: begin.state.SyncEpoch, PermissionVersion: begin.permissions.Version,
 	}))
@@ -186,14 +186,14 @@ func (s *session) resume(ctx context.Context, p *principal, in *wire.Resume) err
 
 // whereabouts answers where the log and the principal's permissions are: out of memory when what the client missed is
 // remembered, so that a crowd that comes back costs the database nothing here.
-func (g *Gateway) whereabouts(ctx context.Context, p *principal, principalID string, in *wire.Resume) (entrance, error) {
+func (g *Gateway) whereabouts(ctx context.Context, p *principal, row resumable, in *wire.Resume) (entrance, error) {
 	begin := entrance{cursor: &in.Cursor}
 	epoch := canonical(in.SyncEpoch)
 	g.mu.Lock()
 	_, remembered := g.ring.after(in.Cursor, 1)
-	known := remembered && in.Cursor <= g.head && (epoch == "" || epoch == g.epoch)
+	known := remembered && in.Cursor <= g.head
 	begin.permissions = p.permissions
-	begin.state = eventlog.State{Head: g.head, SyncEpoch: g.epoch}
+	begin.state = eventlog.State{Head: g.head, SyncEpoch: row.epoch, MinRetained: row.minRetained}
 	g.mu.Unlock()
 	if known && begin.permissions != nil {
 		g.far(&begin, epoch)
@@ -208,7 +208,7 @@ func (g *Gateway) whereabouts(ctx context.Context, p *principal, principalID str
 				return entrance{}, err //nolint:wrapcheck // it is said below
 			}
 		}
-		read.permissions, err = permissionsOf(tx, principalID)
+		read.permissions, err = permissionsOf(tx, p.id)
 		return read, err
 	})
 	if err != nil {

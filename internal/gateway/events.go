@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
@@ -20,34 +21,52 @@ func (g *Gateway) Events(ctx context.Context, by authz.Caller, after int64, epoc
 	if limit <= 0 || limit > g.Limits.CatchupPageSize {
 		limit = g.Limits.CatchupPageSize
 	}
-	return storage.Read(ctx, g.DB, func(tx storage.Tx) (wire.Events, error) {
-		state, err := eventlog.StateOf(tx)
-		if err != nil {
-			return wire.Events{}, err //nolint:wrapcheck // says it all
+	page, err := storage.Read(ctx, g.DB, func(tx storage.Tx) (eventsPage, error) { return g.readEvents(tx, by, after, epoch, limit) })
+	if err != nil {
+		return wire.Events{}, err //nolint:wrapcheck // a refusal, or says it all
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, ev := range page.read.visible(page.permissions, &g.places, page.now) {
+		envelope := ev.record.Envelope
+		if by.Kind == wire.KindUser {
+			envelope.TraceContext = "" // only for agents (ES-2.2)
 		}
-		permissions, err := authz.Check(tx, by, action.SelfRead, authz.Resource{})
-		if err != nil {
-			return wire.Events{}, err //nolint:wrapcheck // a refusal
-		}
-		if reason := state.Resync(after, canonical(epoch), int64(g.Limits.CatchupMaxEvents)); reason != "" {
-			return wire.Events{}, fault.New(code.ResyncRequired, "Load a snapshot.").WithDetails(fault.Extra{
-				Reason: string(reason), HeadSeq: state.Head, SyncEpoch: state.SyncEpoch,
-			})
-		}
-		page := wire.Events{Events: []wire.Envelope{}, NextCursor: after, HeadSeq: state.Head, SyncEpoch: state.SyncEpoch}
-		if after == state.Head {
-			return page, nil
-		}
-		read, err := readVisible(tx, permissions, after, state.Head, limit)
-		if err != nil {
-			return wire.Events{}, err
-		}
-		page.NextCursor = read.checked
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for _, ev := range read.visible(permissions, &g.places, tx.Now()) {
-			page.Events = append(page.Events, shown(&ev.record.Envelope))
-		}
+		page.answer.Events = append(page.answer.Events, envelope)
+	}
+	return page.answer, nil
+}
+
+// eventsPage is a page that was read, before its events are looked at one by one: nobody waits for the gateway with a
+// transaction in hand.
+type eventsPage struct {
+	answer      wire.Events
+	read        readEvents
+	permissions *authz.Snapshot
+	now         time.Time
+}
+
+func (g *Gateway) readEvents(tx storage.Tx, by authz.Caller, after int64, epoch string, limit int) (eventsPage, error) {
+	state, err := eventlog.StateOf(tx)
+	if err != nil {
+		return eventsPage{}, err //nolint:wrapcheck // says it all
+	}
+	permissions, err := authz.Check(tx, by, action.SelfRead, authz.Resource{})
+	if err != nil {
+		return eventsPage{}, err //nolint:wrapcheck // a refusal
+	}
+	if reason := state.Resync(after, canonical(epoch), int64(g.Limits.CatchupMaxEvents)); reason != "" {
+		return eventsPage{}, fault.New(code.ResyncRequired, "Load a snapshot.").WithDetails(fault.Extra{
+			Reason: string(reason), HeadSeq: state.Head, SyncEpoch: state.SyncEpoch,
+		})
+	}
+	page := eventsPage{permissions: permissions, now: tx.Now(), answer: wire.Events{
+		Events: []wire.Envelope{}, NextCursor: after, HeadSeq: state.Head, SyncEpoch: state.SyncEpoch,
+	}}
+	if after == state.Head {
 		return page, nil
-	})
+	}
+	page.read, err = readVisible(tx, permissions, after, state.Head, limit)
+	page.answer.NextCursor = page.read.checked
+	return page, err
 }

@@ -51,7 +51,12 @@ func (g *Gateway) Lost(_, before int64) {
 	defer g.mu.Unlock()
 	g.ring.forget()
 	g.head = before - 1
-	g.placed.known = false // the poll reads them anew
+	g.placed.known = false           // the poll reads them anew
+	for _, p := range g.principals { // whose permissions may be outdated
+		p.gone = true
+		g.index.move(p, p.reach, reach{})
+		delete(g.principals, p.id)
+	}
 	for s := range g.sessions {
 		s.end(code.CloseUnknownError, "The server fell behind.")
 	}

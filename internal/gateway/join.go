@@ -77,6 +77,8 @@ func (g *Gateway) joined(s *session, p *principal, with entrance) (*stretch, err
 		return nil, nil //nolint:nilnil // it has missed nothing any more
 	case g.stopping:
 		return nil, &refusal{code.CloseServerRestart, "The server stops."}
+	case p.gone:
+		return nil, &refusal{code.CloseUnknownError, "The server fell behind."}
 	case !p.permissions.Active():
 		return nil, &refusal{code.CloseRevoked, "The account is not active."}
 	}

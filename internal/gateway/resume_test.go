@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/gateway"
 	"github.com/cairnsync/cairn/internal/signal"
@@ -184,4 +185,69 @@ func TestRevocationWithoutWakeUp(t *testing.T) {
 	c := n.connect(d)
 	w.exec(`UPDATE sign_ins SET revoked_at = 1 WHERE id = $1`, d.signIn)
 	c.requireClosed(code.CloseRevoked)
+}
+
+// What is remembered does not outlive its retention.
+func TestResumeBehindRetention(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		d := w.device(w.owner)
+		c := n.connect(d)
+		for range 10 {
+			n.emit(setting(w.owner, "k"))
+		}
+		head := n.settled()
+		w.exec(`UPDATE instance SET min_retained_seq = $1`, head)
+		w.exec(`DELETE FROM event_log WHERE seq < $1`, head)
+		again := n.resume(d, c.ready.GatewaySessionID, c.ready.HeadSeq)
+		again.expect(wire.OpResumed)
+		require.Equal(t, wire.ResyncOld, body[wire.Resync](again, again.expect(wire.OpResyncRequired)).Reason, "ES-7.3")
+		w.exec(`UPDATE instance SET sync_epoch = $1`, w.env.NewID())
+		again = n.resume(d, c.ready.GatewaySessionID, head)
+		again.expect(wire.OpResumed)
+		require.Equal(t, wire.ResyncEpoch, body[wire.Resync](again, again.expect(wire.OpResyncRequired)).Reason, "ES-7.5")
+	})
+}
+
+// A node that was away for longer than events are kept cannot say what its clients missed.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkit.New(t, testkit.SQLite))
+	n := w.node()
+	anna := w.person("anna")
+	channel := w.channel()
+	d := w.device(anna)
+	c := n.connect(d)
+	n.grant(anna, channel, wire.LevelRead)
+	c.event(eventlog.AccessChanged)
+	head := n.settled()
+	w.exec(`UPDATE grants SET revoked_at = 1 WHERE subject_id = $1`, anna) // in an event nobody has any more
+	n.Lost(head, head+1)
+	c.requireClosed(code.CloseUnknownError)
+	again := n.resume(d, c.ready.GatewaySessionID, head)
+	again.expect(wire.OpResumed)
+	again.expect(wire.OpCatchupComplete)
+	n.emit(w.message(channel, w.thread(channel), "hidden"), setting(anna, "k"))
+	again.event(eventlog.SettingsUpdated)
+}
+
+func TestTracesAreForAgents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkit.New(t, testkit.SQLite))
+	n := w.node()
+	start := n.settled()
+	live := n.connect(w.device(w.owner))
+	event := setting(w.owner, "k")
+	event.TraceContext, event.CorrelationID = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", w.env.NewID()
+	n.emit(event)
+	for _, c := range []*client{live, n.connect(w.device(w.owner), start)} {
+		got := c.event(eventlog.SettingsUpdated)
+		require.Empty(t, got.TraceContext, "ES-2.2")
+		require.Equal(t, event.CorrelationID, got.CorrelationID)
+	}
+	page, err := n.Events(t.Context(), authz.Caller{Principal: w.owner, Kind: wire.KindUser}, start, "", 0)
+	require.NoError(t, err)
+	require.Empty(t, page.Events[0].TraceContext)
 }

@@ -62,35 +62,48 @@ func (r *rows) claim(ctx context.Context, s *session) error {
 // unless its end is written before.
 func (r *rows) good(tx storage.Tx) time.Time { return tx.Now().Add(r.g.Limits.HeartbeatInterval) }
 
-// takeOver makes s the connection of a gateway session that there is, and answers its focus. One that is not the
+// resumable is a gateway session that was taken over, and where the log was then.
+type resumable struct {
+	focus       wire.Focus
+	minRetained int64
+	epoch       string
+}
+
+// takeOver makes s the connection of a gateway session that there is, and answers it. One that is not the
 // caller's, or ended too long ago, is refused with 4006.
-func (r *rows) takeOver(ctx context.Context, s *session) (wire.Focus, error) {
-	state, err := storage.Write(ctx, r.g.DB, nil, func(tx storage.Tx) (string, error) {
-		var device, state string
-		found, err := tx.Get(
-			`SELECT device_id, state FROM gateway_sessions WHERE id = $1 AND principal_id = $2 AND seen_at >= $3 FOR UPDATE`,
-			[]any{s.id, s.caller.Principal, tx.Now().Add(-r.g.Limits.ResumeWindow)}, &device, &state)
-		if err != nil {
-			return "", fmt.Errorf("read gateway session: %w", err)
-		}
-		if !found || s.caller.Kind == wire.KindUser && device != s.caller.Device {
-			return "", nil
-		}
-		s.device = device
-		return state, tx.Exec(`UPDATE gateway_sessions SET connection_id = $2, sign_in_id = $3, seen_at = $4 WHERE id = $1`,
-			s.id, s.connection, s.caller.SignIn, r.good(tx))
+func (r *rows) takeOver(ctx context.Context, s *session) (resumable, error) {
+	mine := "" // an agent or app has a connection for each consumer, which only the row knows
+	if s.caller.Kind == wire.KindUser {
+		mine = s.caller.Device
+	}
+	type row struct {
+		resumable
+
+		device, state string
+	}
+	found, err := storage.Write(ctx, r.g.DB, nil, func(tx storage.Tx) (row, error) {
+		var found row
+		_, err := tx.Get(
+			`UPDATE gateway_sessions SET connection_id = $1, sign_in_id = $2, seen_at = $3
+			  WHERE id = $4 AND principal_id = $5 AND ($6 = '' OR device_id = $6) AND seen_at >= $7
+			 RETURNING device_id, state, (SELECT min_retained_seq FROM instance), (SELECT sync_epoch FROM instance)`,
+			[]any{s.connection, s.caller.SignIn, r.good(tx), s.id, s.caller.Principal, mine, tx.Now().Add(-r.g.Limits.ResumeWindow)},
+			&found.device, &found.state, &found.minRetained, &found.epoch)
+		return found, err
 	})
 	if err != nil {
-		return wire.Focus{}, fmt.Errorf("take gateway session over: %w", err)
+		return resumable{}, fmt.Errorf("take gateway session over: %w", err)
 	}
-	if state == "" {
-		return wire.Focus{}, &refusal{code.CloseSessionInvalid, "There is no such gateway session any more."}
+	if found.state == "" {
+		return resumable{}, &refusal{code.CloseSessionInvalid, "There is no such gateway session any more."}
 	}
+	s.device = found.device
 	var was rowState
-	if err := json.Unmarshal([]byte(state), &was); err != nil {
-		return wire.Focus{}, fmt.Errorf("read state of gateway session: %w", err)
+	if err := json.Unmarshal([]byte(found.state), &was); err != nil {
+		return resumable{}, fmt.Errorf("read state of gateway session: %w", err)
 	}
-	return was.Focus, nil
+	found.focus = was.Focus
+	return found.resumable, nil
 }
 
 // beat asks for a look whether s is still the connection of its device, and moves its row on.
