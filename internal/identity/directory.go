@@ -66,7 +66,7 @@ func AgentsOf(tx storage.Tx, snapshot *authz.Snapshot) ([]wire.Principal, error)
 	}
 	theirs, err := authz.LoadMany(tx, ids)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says it all
+		return nil, err
 	}
 	now := tx.Now()
 	everything := snapshot.SeesEverything(now)

@@ -43,7 +43,7 @@ func (s *Service) ownUnowned(tx storage.Tx, principal wire.Principal) error {
 		return nil
 	}
 	_, err := authz.FirstOwner(tx, s.env, principal.ID)
-	return err //nolint:wrapcheck // says it all
+	return err
 }
 
 // nameMigrated gives people who were here before there were handles one that can be typed.
