@@ -52,7 +52,21 @@ func open(name string, format Format) (*source, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("read zip file %s: %w", name, err)
 	}
-	return &source{files: archive, close: func() { _ = file.Close() }}, nil
+	return &source{files: archive, total: unpacked(archive), close: func() { _ = file.Close() }}, nil
+}
+
+// unpacked is how much there is to read in a zip file, as it says itself.
+func unpacked(archive *zip.Reader) int64 {
+	var total int64
+	for _, entry := range archive.File {
+		switch path.Ext(entry.Name) {
+		case ".json", ".jsonl":
+			if size := int64(entry.UncompressedSize64); size >= 0 && total+size >= 0 {
+				total += size
+			}
+		}
+	}
+	return total
 }
 
 func openSingle(name string, format Format, size int64) (*source, error) {

@@ -223,6 +223,21 @@ func TestTheIndexIsBuiltAnew(t *testing.T) {
 	})
 }
 
+func TestEnormousMessages(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *finder) {
+		m := w.Say(w.Owner, w.Text().MainThreadID, "small")
+		var text strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintf(&text, "%d%s ", i, strings.Repeat("\U0001D7D8\U00010400", 32)) // letters of four bytes
+		}
+		w.Exec(`UPDATE messages SET content_md = $2 WHERE id = $1`, m.ID, text.String())
+		require.Len(w, w.find(w.Owner, "0"), 1)
+		w.Say(w.Owner, w.Text().MainThreadID, "the next one")
+		require.Len(w, w.find(w.Owner, "next"), 1)
+	})
+}
+
 // TestNodes has several indexers follow one log while people write; each message is in the index once.
 func TestNodes(t *testing.T) {
 	t.Parallel()

@@ -13,18 +13,21 @@ import (
 const (
 	// maxWord is how many characters of a word count.
 	maxWord = 64
-	// maxIndexed bounds the different words of one message that are found.
+	// maxIndexed bounds the different words of one message that are found, maxBytes what they take together: an
+	// entry of PostgreSQL holds a megabyte.
 	maxIndexed = 5000
+	maxBytes   = 512 << 10
 )
 
 // wordsOf cuts a text into different words, in their order: runs of letters and digits, without case and
 // accents. Scripts that write no blanks are cut into pairs of neighbours.
 func wordsOf(text string) []string {
 	var all []string
-	seen := map[string]bool{}
+	seen, bytes := map[string]bool{}, 0
 	add := func(word string) {
-		if word != "" && !seen[word] && len(all) < maxIndexed {
+		if word != "" && !seen[word] && len(all) < maxIndexed && bytes+len(word) <= maxBytes {
 			seen[word] = true
+			bytes += len(word)
 			all = append(all, word)
 		}
 	}
