@@ -79,9 +79,7 @@ func (s *State) apply(event Event) {
 	case *wire.ThreadEvent:
 		s.applyThread(event, data.Thread)
 	case *wire.ThreadMovedOut:
-		s.dropThread(data.ThreadID)
-		s.counts.remove(data.ThreadID)
-		s.forgetPersonal(data.ThreadID)
+		s.loseThread(event.Seq, data.ThreadID)
 	default:
 		s.applyStructure(event)
 	}
@@ -144,6 +142,18 @@ func (s *State) rehome(thread, channel string) {
 			message.ChannelID = channel
 			s.messages.put(id, message)
 		}
+	}
+}
+
+// loseThread removes a thread that went where the principal does not see it.
+func (s *State) loseThread(seq int64, id string) {
+	s.dropThread(id)
+	s.forgetPersonal(id)
+	if seq > s.core.CountedTo { // newer counts know whether it came back
+		s.counts.remove(id)
+	}
+	if seq <= s.core.SnapshotAt {
+		s.need(NeedPersonal, "")
 	}
 }
 
@@ -279,8 +289,10 @@ func (s *State) loseChannel(id string, structural bool) {
 	for thread, held := range s.threads.rows {
 		if held.ChannelID == id {
 			s.dropThread(thread)
-			s.counts.remove(thread)
 			s.forgetPersonal(thread)
+			if structural {
+				s.counts.remove(thread)
+			}
 		}
 	}
 	s.opened.remove(id)
