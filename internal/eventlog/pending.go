@@ -7,12 +7,8 @@ import (
 	"github.com/cairnsync/cairn/internal/storage"
 )
 
-// redaction is handed to the last step between the events of a transaction: those before it about the
-// resource lose their content.
-type redaction struct {
-	resourceID string
-	deletedAt  time.Time
-}
+// amendment is handed to the last step between the events of a transaction: it is applied to those before it.
+type amendment func(record *Record) (*Record, error)
 
 // Redact takes the content out of every event about a message or file: those in the log, and those that this
 // transaction has emitted so far, also for other functions of its batch, and not written yet.
@@ -20,13 +16,25 @@ func (l *Log) Redact(tx storage.Tx, resourceID string, deletedAt time.Time) erro
 	if err := Redact(tx, resourceID, deletedAt); err != nil {
 		return err
 	}
-	if err := tx.Finally(l.last, redaction{resourceID, deletedAt}); err != nil {
-		return fmt.Errorf("redact events of this transaction: %w", err)
+	return l.Amend(tx, func(record *Record) (*Record, error) {
+		if record.Resource.ID != resourceID || record.Redacted || TypeOf(record.Type).Redact == nil {
+			return record, nil
+		}
+		return Redacted(record, deletedAt)
+	})
+}
+
+// Amend applies change to the events that this transaction has emitted so far, also for other functions of its
+// batch: they are not in the log yet, where somebody who takes content out of it could find them. change
+// answers the record itself or another in its place; it does not change it, and must not fail for events that are well-formed.
+func (l *Log) Amend(tx storage.Tx, change func(record *Record) (*Record, error)) error {
+	if err := tx.Finally(l.last, amendment(change)); err != nil {
+		return fmt.Errorf("amend events of this transaction: %w", err)
 	}
 	return nil
 }
 
-// settle answers copies of the events among the items of the last step, without what was redacted meanwhile:
+// settle answers copies of the events among the items of the last step, as they were amended meanwhile:
 // a rerun must not see what this run made of them.
 func settle(items []any) ([]*Record, error) {
 	records := make([]*Record, 0, len(items))
@@ -35,25 +43,14 @@ func settle(items []any) ([]*Record, error) {
 		case *Record:
 			copied := *item
 			records = append(records, &copied)
-		case redaction:
-			if err := item.apply(records); err != nil {
-				return nil, err
+		case amendment:
+			for i := range records {
+				var err error
+				if records[i], err = item(records[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	return records, nil
-}
-
-func (r redaction) apply(records []*Record) error {
-	for i, record := range records {
-		if record.Resource.ID != r.resourceID || record.Redacted || TypeOf(record.Type).Redact == nil {
-			continue
-		}
-		redacted, err := Redacted(record, r.deletedAt)
-		if err != nil {
-			return err
-		}
-		records[i] = redacted
-	}
-	return nil
 }

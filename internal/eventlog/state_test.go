@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -175,4 +176,31 @@ func pages(t *testing.T, db storage.DB, filter eventlog.Filter, limit int) []int
 			return seqs
 		}
 	}
+}
+
+func TestAmend(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		log := newLog(nil)
+		amend := func(tx storage.Tx) error {
+			return log.Amend(tx, func(record *eventlog.Record) (*eventlog.Record, error) {
+				amended := *record
+				amended.Payload = []byte(`{"setting":{"key":"theme","version":9}}`)
+				return &amended, nil
+			})
+		}
+		t.Run("ES-2.2 what is emitted and not written yet is reached too, what comes later is not", func(t *testing.T) {
+			emit(t, db.DB, log, setting("before"))
+			require.NoError(t, db.DB.Write(t.Context(), nil, func(tx storage.Tx) error {
+				return errors.Join(log.Emit(tx, setting("amended")), amend(tx), log.Emit(tx, setting("after")))
+			}))
+			require.NoError(t, db.DB.Write(t.Context(), nil, amend), "alone it has nothing to do, and takes no number")
+			records := all(t, db.DB, 0)
+			require.Len(t, records, 3)
+			require.EqualValues(t, 3, stateOf(t, db.DB).Head)
+			for _, record := range records {
+				require.Equal(t, record.AudienceID == "amended", string(record.Payload) == `{"setting":{"key":"theme","version":9}}`, record.AudienceID)
+			}
+		})
+	})
 }

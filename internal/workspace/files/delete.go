@@ -43,10 +43,10 @@ func (s *Service) delete(tx storage.Tx, actor wire.Actor, correlation string, fi
 	if err != nil {
 		return fmt.Errorf("delete file: %w", err)
 	}
-	if err := eventlog.Redact(tx, file.ID, now); err != nil {
+	if err := s.Log.Redact(tx, file.ID, now); err != nil {
 		return err
 	}
-	if err := scrub(tx, gone); err != nil {
+	if err := s.scrub(tx, gone); err != nil {
 		return err
 	}
 	if err := s.unuse(tx, file.SHA256); err != nil {
@@ -67,14 +67,30 @@ func (s *Service) unuse(tx storage.Tx, sha256 string) error {
 	return nil
 }
 
-// scrub takes a deleted file out of the events of the messages that hold it: they carry its name.
-func scrub(tx storage.Tx, gone wire.File) error {
+// scrub takes a deleted file out of the events of the messages that hold it: they carry its name. Those of
+// messages in the same batch are not in the log yet.
+func (s *Service) scrub(tx storage.Tx, gone wire.File) error {
+	err := s.Log.Amend(tx, func(record *eventlog.Record) (*eventlog.Record, error) {
+		if !strings.HasPrefix(record.Type, "message.") || record.Redacted {
+			return record, nil
+		}
+		payload, changed, err := without(record.Payload, gone)
+		if err != nil || !changed {
+			return record, err
+		}
+		amended := *record
+		amended.Payload = payload
+		return &amended, nil
+	})
+	if err != nil {
+		return err
+	}
 	type told struct {
 		seq     int64
 		payload []byte
 	}
 	var events []told
-	err := tx.Query(
+	err = tx.Query(
 		`SELECT seq, type, payload FROM event_log
 		  WHERE resource_id IN (SELECT message_id FROM message_files WHERE file_id = $1) AND resource_kind IN ('message', 'file') AND NOT redacted`,
 		[]any{gone.ID}, func(row storage.Row) error {
