@@ -46,37 +46,46 @@ func (s *Service) ownUnowned(tx storage.Tx, principal wire.Principal) error {
 	return err
 }
 
-// nameMigrated gives people who were here before there were handles one that can be typed.
+// nameMigrated gives people who were here before there were principals and handles theirs, also those whom a
+// server of the version before has added since the schema changed.
 func (s *Service) nameMigrated(ctx context.Context) error {
-	const query = `SELECT id, display_name FROM principals WHERE kind = 'user' AND handle = 'u-' || id ORDER BY created_at, id LIMIT 500`
 	for {
-		named := 0
-		err := s.db.Write(ctx, nil, func(tx storage.Tx) error {
-			named = 0
-			var people []wire.Principal
-			err := tx.Query(query, nil, func(row storage.Row) error {
-				var p wire.Principal
-				err := row.Scan(&p.ID, &p.DisplayName)
-				people = append(people, p)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("look for people without a handle: %w", err)
-			}
-			for _, p := range people {
-				handle, err := freeHandle(tx, slug(p.DisplayName))
-				if err != nil {
-					return err
-				}
-				if err := tx.Exec(`UPDATE principals SET handle = $2 WHERE id = $1`, p.ID, handle); err != nil {
-					return fmt.Errorf("name person: %w", err)
-				}
-			}
-			named = len(people)
-			return nil
-		})
+		named, err := storage.Write(ctx, s.db, []storage.Key{storage.ChangePermissions}, nameSome)
 		if err != nil || named == 0 {
 			return err
 		}
 	}
+}
+
+// nameSome names some of those people, and answers how many.
+func nameSome(tx storage.Tx) (int, error) {
+	var people []wire.Principal
+	err := tx.Query(
+		`SELECT u.id, u.name, COALESCE(p.version, 0) FROM users u LEFT JOIN principals p ON p.id = u.id
+		  WHERE p.id IS NULL OR p.handle = 'u-' || u.id ORDER BY u.created_at, u.id LIMIT 500`, nil, func(row storage.Row) error {
+			p := wire.Principal{Kind: wire.KindUser, Status: wire.StatusActive}
+			err := row.Scan(&p.ID, &p.DisplayName, &p.Version)
+			people = append(people, p)
+			return err
+		})
+	if err != nil {
+		return 0, fmt.Errorf("look for people without a handle: %w", err)
+	}
+	for _, p := range people {
+		if p.Handle, err = freeHandle(tx, slug(p.DisplayName)); err != nil {
+			return 0, err
+		}
+		if p.Version > 0 {
+			err = tx.Exec(`UPDATE principals SET handle = $2 WHERE id = $1`, p.ID, p.Handle)
+		} else {
+			err = tx.Exec(
+				`INSERT INTO principals (id, kind, handle, display_name, status, created_at)
+				 SELECT id, 'user', $2, name, CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END, created_at FROM users WHERE id = $1`,
+				p.ID, p.Handle)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("name person: %w", err)
+		}
+	}
+	return len(people), nil
 }
