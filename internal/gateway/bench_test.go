@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 
@@ -39,7 +38,7 @@ func BenchmarkDelivery(b *testing.B) {
 	for _, c := range []struct{ channels, members, batch int }{{10, 1000, 1}, {200, 1000, 1}, {10, 1000, 16}, {200, 1000, 16}} {
 		b.Run(fmt.Sprintf("%d channels, %d at once", c.channels, c.batch), func(b *testing.B) {
 			db := testkit.New(b, testkit.SQLite)
-			g := New(Options{DB: db.DB, Bus: signal.NewLocal(), Env: testkit.Env(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			g := New(Options{DB: db.DB, Bus: signal.NewLocal(), Env: testkit.Env(), Log: slog.New(slog.DiscardHandler)})
 			channels := benchmarkMembers(b, g, c.channels, c.members)
 			records := make([]*eventlog.Record, c.batch)
 			seq := int64(0)

@@ -43,7 +43,7 @@ func (s *session) catchUp(after, upTo int64) {
 func (s *session) replay(after, upTo int64) error {
 	for after < upTo {
 		if err := s.stream.Room(s.g.ctx); err != nil {
-			return err //nolint:wrapcheck // conn.ErrClosed, or the gateway's end
+			return err
 		}
 		events, checked, err := s.page(after, upTo)
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 		}
 		checked = ev.record.Seq
 		resource := ev.resource(&g.places, g.moved)
-		if ev.reaches(s.p.permissions, &resource, &g.places, g.moved, now) {
+		if ev.reaches(s.p.permissions, &resource, g.moved, now) {
 			visible = append(visible, ev)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, 
 	case g.reading <- struct{}{}:
 		defer func() { <-g.reading }()
 	case <-g.ctx.Done():
-		return nil, 0, g.ctx.Err() //nolint:wrapcheck // the end
+		return nil, 0, g.ctx.Err()
 	}
 	g.mu.Lock()
 	permissions := s.p.permissions
@@ -130,7 +130,7 @@ func (r *readEvents) visible(permissions *authz.Snapshot, p *places, now time.Ti
 	visible := make([]*event, 0, len(r.events))
 	for _, ev := range r.events {
 		resource := ev.resource(p, moved)
-		if ev.reaches(permissions, &resource, p, moved, now) {
+		if ev.reaches(permissions, &resource, moved, now) {
 			visible = append(visible, ev)
 		}
 	}
@@ -156,7 +156,7 @@ func readVisible(tx storage.Tx, permissions *authz.Snapshot, after, upTo int64, 
 	}
 	records, err := eventlog.Visible(tx, filter, after, upTo, limit)
 	if err != nil {
-		return readEvents{}, err //nolint:wrapcheck // says it all
+		return readEvents{}, err
 	}
 	read := readEvents{events: newEvents(records), moved: moved, checked: upTo}
 	if len(records) == limit {
@@ -178,7 +178,7 @@ func readSubjects(tx storage.Tx, events []*event) error {
 	}
 	subjects, err := authz.LoadMany(tx, ids)
 	if err != nil {
-		return err //nolint:wrapcheck // says it all
+		return err
 	}
 	for _, ev := range events {
 		if ev.aboutPrincipal() {
@@ -192,7 +192,7 @@ func readSubjects(tx storage.Tx, events []*event) error {
 func readMoved(tx storage.Tx, after int64) (map[string]authz.Place, error) {
 	threads, err := eventlog.Moves(tx, after)
 	if err != nil || len(threads) == 0 {
-		return nil, err //nolint:wrapcheck // says it all
+		return nil, err
 	}
 	return placesOf(tx, threads)
 }
@@ -294,7 +294,7 @@ func (p *parcel) send(ctx context.Context) error {
 		return nil
 	}
 	if err := p.s.stream.Room(ctx); err != nil {
-		return err //nolint:wrapcheck // conn.ErrClosed, or the gateway's end
+		return err
 	}
 	p.s.stream.SendMany(p.blocks)
 	p.blocks, p.frames, p.bytes = nil, 0, 0
@@ -336,7 +336,7 @@ func (s *session) takeWaiting(upTo int64) (events []*event, live bool) {
 	for n < len(s.out) && n < max(1, g.Limits.OutboundQueueMax/2-2) && bytes < maxSendBytes {
 		ev := s.out[n]
 		resource := ev.resource(&g.places, g.moved)
-		if ev.reaches(s.p.permissions, &resource, &g.places, g.moved, now) {
+		if ev.reaches(s.p.permissions, &resource, g.moved, now) {
 			events = append(events, ev)
 			bytes += ev.bytes
 		}

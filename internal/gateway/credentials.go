@@ -36,7 +36,7 @@ func (g *Gateway) endRevoked() error {
 		}
 		alive, err := storage.Read(g.ctx, g.DB, func(tx storage.Tx) ([]bool, error) { return signin.CredentialsAlive(tx, credentials) })
 		if err != nil {
-			return err //nolint:wrapcheck // says it all
+			return err
 		}
 		for i, s := range some {
 			if !alive[i] {

@@ -17,7 +17,7 @@ func (g *Gateway) entrance(tx storage.Tx, s *session) (entrance, error) {
 	g.learnClock(tx)
 	state, err := eventlog.StateOf(tx)
 	if err != nil {
-		return entrance{}, err //nolint:wrapcheck // says it all
+		return entrance{}, err
 	}
 	permissions, err := permissionsOf(tx, s.caller.Principal)
 	if err != nil {
@@ -38,11 +38,11 @@ func (g *Gateway) Snapshot(ctx context.Context, by authz.Caller) (wire.Snapshot,
 	return storage.Read(ctx, g.DB, func(tx storage.Tx) (wire.Snapshot, error) {
 		state, err := eventlog.StateOf(tx)
 		if err != nil {
-			return wire.Snapshot{}, err //nolint:wrapcheck // says it all
+			return wire.Snapshot{}, err
 		}
 		permissions, err := authz.Check(tx, by, action.SelfRead, authz.Resource{})
 		if err != nil {
-			return wire.Snapshot{}, err //nolint:wrapcheck // a refusal
+			return wire.Snapshot{}, err
 		}
 		document, err := g.document(tx, state, permissions)
 		if err != nil {
@@ -62,7 +62,7 @@ func (g *Gateway) document(tx storage.Tx, state eventlog.State, permissions *aut
 	}
 	access, err := authz.Visible(tx, permissions)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says it all
+		return nil, err
 	}
 	document.Access = append(document.Access, access...)
 	if g.Document == nil || !permissions.Active() {

@@ -205,7 +205,7 @@ func (g *Gateway) whereabouts(ctx context.Context, p *principal, row resumable, 
 		var err error
 		if !known {
 			if read.state, err = eventlog.StateOf(tx); err != nil {
-				return entrance{}, err //nolint:wrapcheck // it is said below
+				return entrance{}, err
 			}
 		}
 		read.permissions, err = permissionsOf(tx, p.id)
@@ -234,7 +234,7 @@ func permissionsOf(tx storage.Tx, principalID string) (*authz.Snapshot, error) {
 	if err == nil && !found {
 		err = fault.New(code.InvalidToken, "The account does not exist.")
 	}
-	return permissions, err //nolint:wrapcheck // says it all
+	return permissions, err
 }
 
 // authorize asks gateway.connect.

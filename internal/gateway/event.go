@@ -33,9 +33,6 @@ type event struct {
 	thread  string          // the thread whose current channel counts, or that has left its channel
 }
 
-// frame answers the block of just this event's frame.
-func (ev *event) frame() *conn.Block { return ev.block.Slice(ev.at, ev.at+1) }
-
 // payloadOf decodes a payload that the catalogue checked when it was written.
 func payloadOf[T any](record *eventlog.Record) (T, bool) {
 	var body T
@@ -130,7 +127,7 @@ func (ev *event) resource(p *places, moved locator) authz.Resource {
 }
 
 // reaches decides about one receiver. resource is the event's own.
-func (ev *event) reaches(s *authz.Snapshot, resource *authz.Resource, p *places, moved locator, now time.Time) bool {
+func (ev *event) reaches(s *authz.Snapshot, resource *authz.Resource, moved locator, now time.Time) bool {
 	if ev.kind == unknown {
 		return false
 	}

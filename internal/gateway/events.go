@@ -23,7 +23,7 @@ func (g *Gateway) Events(ctx context.Context, by authz.Caller, after int64, epoc
 	}
 	page, err := storage.Read(ctx, g.DB, func(tx storage.Tx) (eventsPage, error) { return g.readEvents(tx, by, after, epoch, limit) })
 	if err != nil {
-		return wire.Events{}, err //nolint:wrapcheck // a refusal, or says it all
+		return wire.Events{}, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,11 +49,11 @@ type eventsPage struct {
 func (g *Gateway) readEvents(tx storage.Tx, by authz.Caller, after int64, epoch string, limit int) (eventsPage, error) {
 	state, err := eventlog.StateOf(tx)
 	if err != nil {
-		return eventsPage{}, err //nolint:wrapcheck // says it all
+		return eventsPage{}, err
 	}
 	permissions, err := authz.Check(tx, by, action.SelfRead, authz.Resource{})
 	if err != nil {
-		return eventsPage{}, err //nolint:wrapcheck // a refusal
+		return eventsPage{}, err
 	}
 	if reason := state.Resync(after, canonical(epoch), int64(g.Limits.CatchupMaxEvents)); reason != "" {
 		return eventsPage{}, fault.New(code.ResyncRequired, "Load a snapshot.").WithDetails(fault.Extra{

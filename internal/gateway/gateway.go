@@ -134,7 +134,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) error {
 	}
 	stream, err := g.keeper.UpgradeWebSocket(w, r, "")
 	if err != nil {
-		return err //nolint:wrapcheck // says it all
+		return err
 	}
 	g.greet(stream, address(r))
 	return nil

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,6 +147,7 @@ func (a *authenticator) fail(token string, err error) {
 }
 
 func newWorld(t testing.TB, db *testkit.Database) *world {
+	t.Helper()
 	w := &world{t: t, db: db, env: testkit.Env()}
 	w.log = eventlog.New(eventlog.Options{MaxPayload: 64 << 10, NewID: w.env.NewID})
 	w.authz = authz.New(db.DB, w.log, w.env)
@@ -176,7 +177,7 @@ func (w *world) node(change ...options) *node {
 		db = testkit.Open(w.t, storage.Options{URL: w.db.URL, Migrate: storage.MigrateRefuse})
 	}
 	n.db = &faulty{DB: db}
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	var group []interface {
 		Start(ctx context.Context) error
 		Stop(ctx context.Context) error
@@ -206,8 +207,8 @@ func (w *world) node(change ...options) *node {
 	n.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		for i := len(group) - 1; i >= 0; i-- {
-			require.NoError(w.t, group[i].Stop(ctx))
+		for _, s := range slices.Backward(group) {
+			require.NoError(w.t, s.Stop(ctx))
 		}
 		n.server.Close()
 	})

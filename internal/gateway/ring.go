@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/eventlog"
@@ -59,8 +60,7 @@ func (r *ring) redact(by *event) {
 		return
 	}
 	attached := map[string]bool{}
-	for i := len(r.events) - 1; i >= 0; i-- {
-		ev := r.events[i]
+	for i, ev := range slices.Backward(r.events) {
 		if ev.kind.Redact == nil || ev.record.Redacted || ev.record.Resource.ID != by.record.Resource.ID || ev == by {
 			continue
 		}
@@ -77,8 +77,8 @@ func (r *ring) redact(by *event) {
 			break
 		}
 	}
-	for i := len(r.events) - 1; i >= 0 && len(attached) > 0; i-- {
-		if ev := r.events[i]; ev.kind.Name == eventlog.FileUpdated && attached[ev.record.Resource.ID] {
+	for i, ev := range slices.Backward(r.events) {
+		if ev.kind.Name == eventlog.FileUpdated && attached[ev.record.Resource.ID] {
 			r.forgetUpTo(i)
 			break
 		}

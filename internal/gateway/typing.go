@@ -49,7 +49,7 @@ func (g *Gateway) mayType(s *session, place authz.Place) error {
 	if place.ChannelID == "" {
 		return fault.Missing("Thread")
 	}
-	return authz.Authorize(s.p.permissions, s.caller.Caller, action.TypingStart, resource, g.now()) //nolint:wrapcheck // a refusal
+	return authz.Authorize(s.p.permissions, s.caller.Caller, action.TypingStart, resource, g.now())
 }
 
 // heardTyping hands a wake-up to whoever says it, if anybody here has the thread in focus.
