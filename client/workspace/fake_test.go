@@ -66,6 +66,7 @@ type fake struct {
 	sessions map[string]bool     // gateway sessions that can be resumed
 	conns    map[*peer]bool
 	listener *pipes
+	origin   string // what proofs are about
 }
 
 type answered struct {
@@ -81,7 +82,7 @@ func bareFake() *fake {
 		listener: &pipes{fresh: make(chan net.Conn), done: make(chan struct{})},
 	}
 	f.keys.nonce, f.keys.seen, f.keys.access = rand.Text(), map[string]bool{}, map[string]time.Time{}
-	f.keys.life = 10 * time.Minute
+	f.keys.life, f.origin = 10*time.Minute, baseURL
 	return f
 }
 
@@ -208,7 +209,7 @@ func (f *fake) handle(header http.Header, r *http.Request, body []byte) (int, an
 		return 200, wire.Discovery{Name: "fake", ProtocolVersions: []int{1}}
 	}
 	token, hasToken := strings.CutPrefix(r.Header.Get("Authorization"), "DPoP ")
-	if refused := f.prove(header, r.Header.Get("DPoP"), r.Method, baseURL+r.URL.EscapedPath(), token, f.nonceNow()); refused != "" {
+	if refused := f.prove(header, r.Header.Get("DPoP"), r.Method, f.origin+r.URL.EscapedPath(), token, f.nonceNow()); refused != "" {
 		return problem(401, refused)
 	}
 	if r.URL.Path == "/api/v1/auth/token" {

@@ -1,3 +1,0 @@
-package workspace_test
-
-func childMain() bool { return false }
