@@ -13,6 +13,7 @@ import (
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/gateway"
+	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/internal/service"
@@ -112,7 +113,8 @@ func (w *room) add(group *service.Group, k *kernel) {
 	group.Add("expiry sweep", authz.NewSweeper(authz.SweeperOptions{
 		Authz: w.authz, Log: k.log, Interval: k.config.Authz.ExpirySweepInterval, Notice: k.config.Authz.ExpiryNotice,
 	}))
-	group.Add("housekeeping", &housekeeper{db: k.db, env: k.env, log: k.log, values: k.config.Sync})
+	group.Add("event retention", eventlog.NewRetention(eventlog.RetentionOptions{DB: k.db, Log: k.log, Keep: k.config.Sync.EventRetention}))
+	group.Add("idempotency keys", idempotency.NewSweeper(idempotency.SweeperOptions{DB: k.db, Log: k.log, TTL: k.config.Sync.IdempotencyKeyTTL}))
 }
 
 func (k *kernel) newGateway(who *signin.Service) *gateway.Gateway {
