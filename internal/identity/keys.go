@@ -27,6 +27,9 @@ type keyHash [sha256.Size]byte
 
 func (h keyHash) stored() string { return hex.EncodeToString(h[:]) }
 
+// String answers the hash, which tells nothing of the key.
+func (h keyHash) String() string { return h.stored() }
+
 // newKey makes a key, with its stored form and the hint that names it to its owner.
 func newKey(e *env.Env) (key, hash, hint string) {
 	key = keyPrefix + e.Token(keyBytes)

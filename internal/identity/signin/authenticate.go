@@ -120,7 +120,7 @@ func (s *Service) byAccessToken(ctx context.Context, raw, proof string, want dpo
 	if verified.Thumbprint != access.Thumbprint {
 		return Caller{}, fault.New(code.InvalidDPoPProof, "The DPoP proof is no good: the token is bound to another key.")
 	}
-	now, found, err := s.signIns.Ask(ctx, access.SignIn, func(ctx context.Context) (standing, bool, error) { return s.readStanding(ctx, access.SignIn) })
+	now, found, err := s.signIns.AskProven(ctx, access.SignIn, func(ctx context.Context) (standing, bool, error) { return s.readStanding(ctx, access.SignIn) })
 	if err != nil {
 		return Caller{}, err
 	}
