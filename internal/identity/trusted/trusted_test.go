@@ -93,3 +93,34 @@ func TestAnAnswerThatAChangeOvertook(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, 1, value)
 }
+
+// What a signature vouches for is not turned away, and does not wait, while unknown ones fill their lanes.
+func TestProvenOnesDoNotWaitForUnknownOnes(t *testing.T) {
+	t.Parallel()
+	a := New[string, int](env.Real())
+	full := make(chan struct{}, unknownLanes)
+	end := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range unknownLanes {
+		group.Go(func() {
+			_, _, err := a.Ask(t.Context(), fmt.Sprint(i), func(context.Context) (int, bool, error) {
+				full <- struct{}{}
+				<-end
+				return 0, false, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range unknownLanes {
+		<-full
+	}
+	for i := range 2 * maxUnknownWaiting {
+		_, good, err := a.AskProven(t.Context(), fmt.Sprintf("proven %d", i), func(context.Context) (int, bool, error) { return 0, true, nil })
+		require.NoError(t, err)
+		require.True(t, good)
+	}
+	close(end)
+	group.Wait()
+}
