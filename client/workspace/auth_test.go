@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,15 +110,9 @@ func TestRefreshWithALostAnswer(t *testing.T) {
 		f := newFake(t)
 		store := workspace.NewMemory()
 		client := f.client(t, func(c *workspace.Config) { c.Tokens = store })
-		lost := 0
+		var lost atomic.Int64
 		f.do(func(*world) {
-			f.lose = func(r *http.Request) bool {
-				if r.URL.Path != "/api/v1/auth/token" || lost == 2 {
-					return false
-				}
-				lost++
-				return true
-			}
+			f.lose = func(r *http.Request) bool { return r.URL.Path == "/api/v1/auth/token" && lost.Add(1) <= 2 }
 		})
 		<-time.After(11 * time.Minute)
 		// A caller that goes away does not interrupt what must not be lost.
@@ -127,7 +122,7 @@ func TestRefreshWithALostAnswer(t *testing.T) {
 		require.Error(t, err)
 		_, err = client.Me(t.Context())
 		require.NoError(t, err, "WS-ID-1 a lost answer locks nobody out")
-		require.Equal(t, 2, lost)
+		require.Equal(t, int64(3), lost.Load())
 		require.True(t, f.keys.family)
 	})
 }
@@ -213,24 +208,18 @@ func TestWrites(t *testing.T) {
 		w.grants[wire.Target{Kind: wire.TargetInstance}] = wire.LevelManage
 		thread = w.channel(w.space("s").ID, "c", wire.ChannelText).MainThreadID
 	})
-	lost := 0
+	var lost atomic.Int64
 	f.do(func(*world) {
-		f.lose = func(r *http.Request) bool {
-			if r.Method == http.MethodGet || lost > 1 {
-				return false
-			}
-			lost++
-			return true
-		}
+		f.lose = func(r *http.Request) bool { return r.Method != http.MethodGet && lost.Add(1) <= 2 }
 	})
 	message, err := client.SendMessage(t.Context(), thread, wire.NewMessage{ContentMD: "once"})
 	require.NoError(t, err)
 	t.Run("ES-5.1 a repeat after a lost answer is one message", func(t *testing.T) {
 		f.do(func(w *world) { require.Len(t, w.msgs[thread], 1) })
-		require.Equal(t, 2, lost)
+		require.Equal(t, int64(3), lost.Load())
 	})
 	t.Run("ES-5.2 a repeat of another write has the same key", func(t *testing.T) {
-		lost = 1
+		lost.Store(1)
 		require.NoError(t, client.React(t.Context(), message.ID, "👍"))
 		f.do(func(w *world) { require.Len(t, w.reacted[message.ID]["👍"], 1) })
 		thread, err := client.CloseThread(t.Context(), thread)

@@ -126,8 +126,8 @@ func problemOf(err error) *wire.Problem {
 	return &wire.Problem{Title: "The server could not be reached.", Code: string(code.Unavailable), Detail: err.Error()}
 }
 
-// content changes the text in the body of a message, a new thread or an edit.
-func (e *Entry) setContent(text string) error {
+// setContent changes the text in the body of a message, a new thread or an edit.
+func setContent(e *Entry, text string) error {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(e.Body, &body); err != nil {
 		return notSent("decode entry %s: %w", e.ID, err)
@@ -145,7 +145,7 @@ func (e *Entry) setContent(text string) error {
 }
 
 // renew gives an entry another id, also in its body: it is a new write.
-func (e *Entry) renew() error {
+func renew(e *Entry) error {
 	e.ID = NewID()
 	e.State, e.Attempts, e.Problem = EntryWaiting, 0, nil
 	if e.Kind != EntryMessage && e.Kind != EntryThread {
@@ -164,8 +164,8 @@ func (e *Entry) renew() error {
 	return err
 }
 
-// about makes an edit or deletion one of a message that is known now.
-func (e *Entry) about(message wire.Message) error {
+// pointTo makes an edit or deletion one of a message that is known now.
+func pointTo(e *Entry, message wire.Message) error {
 	at, err := path("/messages/", message.ID)
 	if err != nil {
 		return err

@@ -135,14 +135,14 @@ func (c *Client) Fresh(ctx context.Context, like Export) (Export, error) {
 	if loaded.Quiet != nil {
 		e.QuietHours = []wire.QuietHours{*loaded.Quiet}
 	}
-	if err := e.addThreads(ctx, c); err != nil {
+	if err := addThreads(ctx, c, &e); err != nil {
 		return e, err
 	}
 	return e.inOrder(), nil
 }
 
 // addThreads loads what is open.
-func (e *Export) addThreads(ctx context.Context, c *Client) error {
+func addThreads(ctx context.Context, c *Client, e *Export) error {
 	listed := map[string]bool{}
 	for _, channel := range e.OpenChannels {
 		threads, err := c.allThreads(ctx, channel)

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -269,12 +270,12 @@ func (f *fake) prove(header http.Header, proof, method, at, token, nonce string)
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	x, errX := base64.RawURLEncoding.DecodeString(head.JWK.X)
 	y, errY := base64.RawURLEncoding.DecodeString(head.JWK.Y)
-	if err != nil || errX != nil || errY != nil || len(signature) != 64 {
+	public, errKey := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	if err != nil || errX != nil || errY != nil || errKey != nil || len(signature) != 64 {
 		return code.InvalidDPoPProof
 	}
-	public := ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y)}
 	digest := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if !ecdsa.Verify(&public, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+	if !ecdsa.Verify(public, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
 		return code.InvalidDPoPProof
 	}
 	f.keys.Lock()

@@ -119,7 +119,7 @@ func (c *connection) next(ctx context.Context) (wire.Frame, error) {
 	default:
 	}
 	if c.ctx.Err() != nil {
-		return wire.Frame{}, context.Cause(c.ctx)
+		return wire.Frame{}, context.Cause(c.ctx) //nolint:wrapcheck // it is this package's own
 	}
 	return wire.Frame{}, fmt.Errorf("wait for the gateway: %w", ctx.Err())
 }

@@ -13,7 +13,7 @@ import (
 // Sink takes what a Gateway delivers. Its methods are called one at a time, in the order of the log. A
 // method that fails ends Gateway.Run with its error. While a method works nothing is read, and a server
 // that has too much to say meanwhile closes the connection (4014), which is then caught up.
-type Sink interface {
+type Sink interface { //nolint:interfacebloat // it is what a connection has to say, one method each
 	// Position answers where to go on from; it is asked before each connection.
 	Position(ctx context.Context) (Position, error)
 	// Ready begins a new gateway session. When from is known, what came after it follows as events, and it

@@ -96,7 +96,7 @@ func (s *serving) signIn(memory *reconnect, from Position) error {
 func (c *connection) cause(err error) error {
 	select {
 	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
+		return context.Cause(c.ctx) //nolint:wrapcheck // as in next
 	case <-time.After(time.Second): // the reader learns the close code a moment later
 		return err
 	}

@@ -30,7 +30,7 @@ type recorder struct {
 	fail    error
 }
 
-func (r *recorder) note(format string, args ...any) {
+func (r *recorder) notef(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heard = append(r.heard, fmt.Sprintf(format, args...))
@@ -77,14 +77,14 @@ func (r *recorder) Position(context.Context) (workspace.Position, error) {
 }
 
 func (r *recorder) Ready(_ context.Context, ready wire.Ready, from workspace.Position) (workspace.Position, error) {
-	r.note("ready")
+	r.notef("ready")
 	if from.Known() {
 		return from, nil
 	}
 	return workspace.Position{Seq: ready.HeadSeq, Epoch: ready.SyncEpoch}, nil
 }
 
-func (r *recorder) Resumed(context.Context, wire.Resumed) error { r.note("resumed"); return nil }
+func (r *recorder) Resumed(context.Context, wire.Resumed) error { r.notef("resumed"); return nil }
 
 func (r *recorder) Event(_ context.Context, e workspace.Event) error {
 	r.mu.Lock()
@@ -100,21 +100,23 @@ func (r *recorder) Page(_ context.Context, at workspace.Position) error {
 	return nil
 }
 
-func (r *recorder) CaughtUp(context.Context) error { r.note("live"); return nil }
+func (r *recorder) CaughtUp(context.Context) error { r.notef("live"); return nil }
 
 func (r *recorder) Resync(ctx context.Context, why wire.Resync) (workspace.Position, error) {
-	r.note("resync %s", why.Reason)
+	r.notef("resync %s", why.Reason)
 	snapshot, err := r.client.Snapshot(ctx)
 	return workspace.Position{Seq: snapshot.HeadSeq, Epoch: snapshot.SyncEpoch}, err
 }
 
-func (r *recorder) Ephemeral(_ context.Context, e workspace.Event) { r.note("ephemeral %s", e.Type) }
+func (r *recorder) Ephemeral(_ context.Context, e workspace.Event) { r.notef("ephemeral %s", e.Type) }
 
-func (r *recorder) Failed(_ context.Context, f wire.OpFailed) { r.note("failed %s %s", f.Op, f.Code) }
+func (r *recorder) Failed(_ context.Context, f wire.OpFailed) { r.notef("failed %s %s", f.Op, f.Code) }
 
-func (r *recorder) Unknown(_ context.Context, op string, _ json.RawMessage) { r.note("unknown %s", op) }
+func (r *recorder) Unknown(_ context.Context, op string, _ json.RawMessage) {
+	r.notef("unknown %s", op)
+}
 
-func (r *recorder) Down(error) { r.note("down") }
+func (r *recorder) Down(error) { r.notef("down") }
 
 // running is a Gateway that runs until its test ends.
 type running struct {

@@ -81,7 +81,7 @@ func (f FileKeys) Erase() error {
 
 // keep answers the content of a file, which the first caller makes: it is written aside and linked into
 // its place, so that of two processes one wins and nobody reads half a key.
-func (f FileKeys) keep(name string, make func() ([]byte, error)) ([]byte, error) {
+func (f FileKeys) keep(name string, create func() ([]byte, error)) ([]byte, error) {
 	path := filepath.Join(f.Dir, name)
 	text, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func (f FileKeys) keep(name string, make func() ([]byte, error)) ([]byte, error)
 		}
 		return text, nil
 	}
-	made, err := make()
+	made, err := create()
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (o *Outbox) finish(ctx context.Context, id string, message wire.Message, an
 			continue
 		}
 		resolved := *follower
-		if err := resolved.about(message); err != nil {
+		if err := pointTo(&resolved, message); err != nil {
 			o.mu.Unlock()
 			return err
 		}
@@ -154,7 +154,7 @@ func (o *Outbox) refused(ctx context.Context, sent Entry, as EntryState, err err
 		deleted = deleted || follower.Kind == EntryDelete
 		if follower.Kind == EntryEdit {
 			kept.Content = follower.Content
-			failed = errors.Join(failed, kept.setContent(follower.Content))
+			failed = errors.Join(failed, setContent(&kept, follower.Content))
 		}
 	}
 	if deleted {

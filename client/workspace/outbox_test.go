@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,13 +32,13 @@ func sending(t *testing.T, f *fake, store workspace.Store) (*workspace.Outbox, *
 }
 
 // refuse answers the next n requests to a route with a status and code.
-func (f *fake) refuse(n *int, part string, status int, c code.Code) {
+func (f *fake) refuse(n *atomic.Int64, part string, status int, c code.Code) {
 	f.do(func(*world) {
 		f.before = func(w http.ResponseWriter, r *http.Request) bool {
-			if *n == 0 || r.Method == http.MethodGet || !strings.Contains(r.URL.Path, part) {
+			if n.Load() == 0 || r.Method == http.MethodGet || !strings.Contains(r.URL.Path, part) {
 				return false
 			}
-			*n--
+			n.Add(-1)
 			w.Header().Set("DPoP-Nonce", f.nonceNow())
 			w.WriteHeader(status)
 			_, _ = w.Write(raw(wire.Problem{Title: "t", Status: status, Code: string(c)}))
@@ -79,9 +80,10 @@ func TestOutboxClasses(t *testing.T) {
 				thread := seed(f)
 				store := workspace.NewMemory()
 				box, _ := sending(t, f, store)
-				n := 4
+				var n atomic.Int64
+				n.Store(4)
 				if c.state != "" {
-					n = 1
+					n.Store(1)
 				}
 				f.refuse(&n, "/messages", c.status, c.code)
 				entry, err := box.Send(t.Context(), thread, workspace.Text{ContentMD: "words"})
@@ -119,12 +121,9 @@ func TestOutboxLostAnswers(t *testing.T) {
 		f := newFake(t)
 		thread := seed(f)
 		box, _ := sending(t, f, workspace.NewMemory())
-		lost := 0
+		var lost atomic.Int64
 		f.do(func(*world) {
-			f.lose = func(r *http.Request) bool {
-				lost++
-				return r.Method != http.MethodGet && lost%3 != 0
-			}
+			f.lose = func(r *http.Request) bool { return r.Method != http.MethodGet && lost.Add(1)%3 != 0 }
 		})
 		var want []string
 		for i := range 20 {
@@ -146,7 +145,8 @@ func TestOutboxThreadsRunInParallel(t *testing.T) {
 		var other string
 		f.do(func(w *world) { other = w.thread(w.threads[thread].ChannelID, "beside", w.other).ID })
 		box, _ := sending(t, f, workspace.NewMemory())
-		n := -1 // for ever
+		var n atomic.Int64
+		n.Store(-1) // for ever
 		f.refuse(&n, thread, 503, code.Unavailable)
 		for _, text := range []string{"a", "b"} {
 			_, err := box.Send(t.Context(), thread, workspace.Text{ContentMD: text})
@@ -163,7 +163,7 @@ func TestOutboxThreadsRunInParallel(t *testing.T) {
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
 		require.Less(t, f.asked("POST /api/v1/threads/"+thread+"/messages")-attempts, 24*60, "waits grow up to the cap")
-		n = 0
+		n.Store(0)
 		<-time.After(5 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, contents(f, thread))
@@ -203,9 +203,10 @@ func TestOutboxSentButNotConfirmed(t *testing.T) {
 		thread := seed(f)
 		box, _ := sending(t, f, workspace.NewMemory())
 		ctx := t.Context()
-		lose := true
+		var lose atomic.Bool
+		lose.Store(true)
 		f.do(func(*world) {
-			f.lose = func(r *http.Request) bool { return lose && strings.HasSuffix(r.URL.Path, "/messages") }
+			f.lose = func(r *http.Request) bool { return lose.Load() && strings.HasSuffix(r.URL.Path, "/messages") }
 		})
 		first, err := box.Send(ctx, thread, workspace.Text{ContentMD: "edited later"})
 		require.NoError(t, err)
@@ -214,17 +215,17 @@ func TestOutboxSentButNotConfirmed(t *testing.T) {
 		require.NoError(t, box.EditEntry(ctx, first.ID, "edited"))
 		second, err := box.Send(ctx, thread, workspace.Text{ContentMD: "deleted later"})
 		require.NoError(t, err)
-		lose = false
+		lose.Store(false)
 		require.NoError(t, box.Idle(ctx))
 		require.Equal(t, []string{"edited", "deleted later"}, contents(f, thread), "ES-13.3 an edit follows what may be sent")
-		lose = true
+		lose.Store(true)
 		third, err := box.Send(ctx, thread, workspace.Text{ContentMD: "regretted"})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, box.Discard(ctx, third.ID))
 		require.NoError(t, box.Discard(ctx, third.ID), "twice is once")
 		require.Len(t, box.Entries(), 2, "ES-13.3 a delete entry follows")
-		lose = false
+		lose.Store(false)
 		require.NoError(t, box.Idle(ctx))
 		require.Equal(t, []string{"edited", "deleted later"}, contents(f, thread))
 		require.ErrorIs(t, box.Discard(ctx, second.ID), workspace.ErrNoEntry)
@@ -238,7 +239,8 @@ func TestOutboxWhatFollowsARefusedMessage(t *testing.T) {
 		thread := seed(f)
 		box, _ := sending(t, f, workspace.NewMemory())
 		ctx := t.Context()
-		n := -1
+		var n atomic.Int64
+		n.Store(-1)
 		f.refuse(&n, "/messages", 503, code.Unavailable)
 		edited, err := box.Send(ctx, thread, workspace.Text{ContentMD: "first"})
 		require.NoError(t, err)
@@ -324,7 +326,9 @@ func TestOutboxStopsWithoutASignIn(t *testing.T) {
 		require.NoError(t, err)
 		entry, err := box.Send(t.Context(), thread, workspace.Text{ContentMD: "kept"})
 		require.NoError(t, err)
+		f.keys.Lock()
 		f.keys.family = false
+		f.keys.Unlock()
 		box.Open()
 		require.ErrorIs(t, box.Run(t.Context()), workspace.ErrSignedOut)
 		kept, there := box.Entry(entry.ID)

@@ -198,12 +198,12 @@ func (o *Outbox) EditEntry(ctx context.Context, id, content string) error {
 			return nil, nil, notSent("edit entry %s: it has no text", id)
 		}
 		if e.State != EntryWaiting || !e.Sent() && !flying {
-			err := e.setContent(content)
+			err := setContent(&e, content)
 			return []Entry{e}, nil, err
 		}
 		if follower := o.follower(id, EntryEdit); follower != nil && e.Kind != EntryEdit {
 			changed := *follower
-			err := changed.setContent(content)
+			err := setContent(&changed, content)
 			return []Entry{changed}, nil, err
 		}
 		edit, err := newEntry(EntryEdit, NewID(), e.Lane, http.MethodPatch, wire.EditMessage{ContentMD: content})
@@ -270,7 +270,7 @@ func (o *Outbox) Resolve(ctx context.Context, id, content string, version int64)
 		if e.Kind != EntryEdit {
 			return nil
 		}
-		return e.setContent(content)
+		return setContent(e, content)
 	})
 }
 
@@ -287,7 +287,7 @@ func (o *Outbox) resend(ctx context.Context, id string, from EntryState, prepare
 		}
 		o.place++
 		again.Place = o.place
-		err := again.renew()
+		err := renew(&again)
 		return []Entry{again}, []string{id}, err
 	})
 	return again, err

@@ -56,7 +56,7 @@ func (p *Problem) said() string {
 
 // Is lets errors.Is compare by code: errors.Is(err, &Problem{Problem: wire.Problem{Code: …}}).
 func (p *Problem) Is(target error) bool {
-	other, ok := target.(*Problem) //nolint:errorlint // Is is asked per link of the chain
+	other, ok := target.(*Problem)
 	return ok && other.Code == p.Code
 }
 

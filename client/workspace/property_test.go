@@ -30,7 +30,7 @@ type history struct {
 	trace   []string
 }
 
-func (h *history) say(format string, args ...any) {
+func (h *history) sayf(format string, args ...any) {
 	h.trace = append(h.trace, fmt.Sprintf(format, args...))
 }
 
@@ -66,7 +66,7 @@ func (h *history) deliver(n int) {
 		if err == nil {
 			err = h.state.Apply(event)
 		}
-		h.say("apply %d %s %s %s v%d %s", event.Seq, event.Type, event.Scope.ThreadID, event.Resource.ID, event.Resource.Version, event.Payload)
+		h.sayf("apply %d %s %s %s v%d %s", event.Seq, event.Type, event.Scope.ThreadID, event.Resource.ID, event.Resource.Version, event.Payload)
 		if err != nil {
 			h.faults = append(h.faults, err)
 		}
@@ -86,9 +86,9 @@ func (h *history) connect() {
 			}
 		}
 	})
-	h.say("connect")
+	h.sayf("connect")
 	h.deliver(len(h.waiting))
-	h.say("connected")
+	h.sayf("connected")
 	h.state.SetLive(true)
 }
 
@@ -114,9 +114,9 @@ func (h *history) load(t *rapid.T) {
 		return
 	}
 	n := needs[h.roll(len(needs))]
-	h.say("load %s", n)
+	h.sayf("load %s", n)
 	done, err := h.client.Load(t.Context(), h.state, n)
-	h.say("loaded %s %t", n, done)
+	h.sayf("loaded %s %t", n, done)
 	require.NoError(t, err)
 }
 
@@ -163,9 +163,9 @@ func (h *history) settle(t *rapid.T) {
 		if len(needs) == 0 {
 			return
 		}
-		h.say("load %s", needs[0])
+		h.sayf("load %s", needs[0])
 		_, err := h.client.Load(t.Context(), h.state, needs[0])
-		h.say("loaded %s", needs[0])
+		h.sayf("loaded %s", needs[0])
 		require.NoError(t, err)
 	}
 	require.Fail(t, "the copy does not settle", "%v", h.state.Needs())

@@ -103,7 +103,7 @@ func (c *Client) stream1(
 	if err := c.authorize(request.Header, made, token); err != nil {
 		return err
 	}
-	response, err := c.send(c.stream, request, made)
+	response, err := c.send(c.stream, request, made) //nolint:bodyclose // take does, or who is handed the body
 	if err != nil {
 		return err
 	}

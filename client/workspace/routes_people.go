@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -156,8 +157,6 @@ func (c *Client) RevokeGrant(ctx context.Context, id string) (wire.Grant, error)
 // Audit lists what was done, as the server tells it, the newest first; owner of the instance. The rows are decoded into T.
 func Audit[T any](ctx context.Context, c *Client, filter url.Values, at Paging) (wire.Page[T], error) {
 	query := at.query()
-	for name, values := range filter {
-		query[name] = values
-	}
+	maps.Copy(query, filter)
 	return list[T](ctx, c, query, "/audit")
 }

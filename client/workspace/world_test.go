@@ -553,7 +553,7 @@ func (w *world) prefVisible(p *wire.NotificationPref) bool {
 func (w *world) part(thread string, before, after int64, limit int) wire.Messages {
 	all := w.msgs[thread]
 	var picked []*wire.Message
-	more := false
+	var more bool
 	switch {
 	case after >= 0:
 		from, _ := slices.BinarySearchFunc(all, after+1, func(m *wire.Message, seq int64) int { return cmp.Compare(m.ThreadSeq, seq) })

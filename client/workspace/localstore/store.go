@@ -231,8 +231,9 @@ func (s *Store) change(ctx context.Context, step func(*sqlite3.Conn) error) erro
 }
 
 const (
-	putKept  = "INSERT INTO kept (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-	putCopy  = "INSERT INTO copy (kind, id, parent, used_at, data) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (kind, id) DO UPDATE SET parent = excluded.parent, used_at = excluded.used_at, data = excluded.data"
+	putKept = "INSERT INTO kept (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+	putCopy = `INSERT INTO copy (kind, id, parent, used_at, data) VALUES (?1, ?2, ?3, ?4, ?5)
+		ON CONFLICT (kind, id) DO UPDATE SET parent = excluded.parent, used_at = excluded.used_at, data = excluded.data`
 	putEntry = "INSERT INTO outbox (id, place, data) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET place = excluded.place, data = excluded.data"
 )
 
