@@ -42,7 +42,7 @@ CREATE TABLE principals (
     UNIQUE (source, source_id)
 );
 -- There are few of them, and every connection asks for them.
-CREATE INDEX principals_agents ON principals (handle) WHERE kind = 'agent';
+CREATE INDEX principals_agents ON principals (kind, handle) WHERE kind = 'agent';
 INSERT INTO principals (id, kind, handle, display_name, status, created_at)
 SELECT id, 'user', 'u-' || id, name, CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END, created_at FROM users;
 
