@@ -70,15 +70,32 @@ func readChanges(tx storage.Tx, after int64) ([]change, error) {
 // advance indexes messages and moves the cursor, both or neither.
 func (x *Indexer) advance(ctx context.Context, from, upTo int64, messages []string) error {
 	return x.DB.Write(ctx, nil, func(tx storage.Tx) error {
-		moved, err := tx.Changed(`UPDATE event_consumer_cursors SET last_seq = $3 WHERE consumer = $1 AND last_seq = $2`, consumer, from, upTo)
+		at, err := hold(tx)
 		if err != nil {
-			return fmt.Errorf("move cursor of the search index: %w", err)
+			return err
 		}
-		if moved == 0 {
+		if at != from {
 			return errOvertaken
+		}
+		if err := tx.Exec(`UPDATE event_consumer_cursors SET last_seq = $2 WHERE consumer = $1`, consumer, upTo); err != nil {
+			return fmt.Errorf("move cursor of the search index: %w", err)
 		}
 		return x.write(tx, messages)
 	})
+}
+
+// hold locks the cursor, which whoever writes into the index does, and answers where it is. It does not wait:
+// while another node holds it, that one goes on, and the writes that share this transaction must not wait.
+func hold(tx storage.Tx) (int64, error) {
+	var at int64
+	free, err := tx.Get(`SELECT last_seq FROM event_consumer_cursors WHERE consumer = $1 FOR NO KEY UPDATE SKIP LOCKED`, []any{consumer}, &at)
+	if err != nil {
+		return 0, fmt.Errorf("lock the search index: %w", err)
+	}
+	if !free {
+		return 0, errOvertaken
+	}
+	return at, nil
 }
 
 // thread indexes messages that no events of their own tell of: all of a thread that moved, and those of the
@@ -121,10 +138,8 @@ func (x *Indexer) writeAlone(ctx context.Context, ids []string) error {
 		return nil
 	}
 	return x.DB.Write(ctx, nil, func(tx storage.Tx) error {
-		// Whoever writes into the index holds this row.
-		_, err := tx.Get(`SELECT last_seq FROM event_consumer_cursors WHERE consumer = $1 FOR NO KEY UPDATE`, []any{consumer}, new(int64))
-		if err != nil {
-			return fmt.Errorf("lock the search index: %w", err)
+		if _, err := hold(tx); err != nil {
+			return err
 		}
 		return x.write(tx, ids)
 	})

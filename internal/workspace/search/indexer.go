@@ -24,8 +24,8 @@ const (
 	maxMessages = 200
 )
 
-// errOvertaken is when another node moved the cursor meanwhile.
-var errOvertaken = errors.New("another node indexed this")
+// errOvertaken is when another node moves the cursor.
+var errOvertaken = errors.New("another node indexes this")
 
 // IndexerOptions are what an Indexer needs.
 type IndexerOptions struct {
@@ -105,7 +105,7 @@ func (x *Indexer) run(ctx context.Context) {
 	}
 }
 
-// Follow indexes everything up to the present end of the log.
+// Follow indexes everything up to the present end of the log, or leaves it to another node that is at it.
 func (x *Indexer) Follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at, err := storage.Read(ctx, x.DB, readPosition)
@@ -120,7 +120,10 @@ func (x *Indexer) Follow(ctx context.Context) error {
 		default:
 			err = x.round(ctx, at)
 		}
-		if err != nil && !errors.Is(err, errOvertaken) {
+		if errors.Is(err, errOvertaken) {
+			return nil // it sees everything that there was to see here
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ const (
 	// entry of PostgreSQL holds a megabyte.
 	maxIndexed = 5000
 	maxBytes   = 512 << 10
+	// maxText is how much of one message is looked at: an index must not hold up who writes.
+	maxText = 128 << 10
 )
 
 // wordsOf cuts a text into different words, in their order: runs of letters and digits, without case and
@@ -30,6 +32,9 @@ func wordsOf(text string) []string {
 			bytes += len(word)
 			all = append(all, word)
 		}
+	}
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	folded := norm.NFKD.String(cases.Fold().String(text))
 	for _, run := range strings.FieldsFunc(folded, between) {
