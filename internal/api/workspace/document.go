@@ -80,6 +80,7 @@ func (s *schemas) operation(route *Route) *huma.Operation {
 	}
 	if h.content != "" && h.content != typeYAML {
 		op.Responses["206"] = s.success(route)
+		op.Responses["304"] = &huma.Response{Description: "If-None-Match names these bytes"}
 	}
 	op.Responses["default"] = &huma.Response{
 		Description: "A problem (RFC 9457)",

@@ -4,16 +4,12 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
-	"strings"
 
 	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
-
-// typeAny is content whose type the server does not vouch for.
-const typeAny = "application/octet-stream"
 
 func (a *API) fileRoutes() []Route {
 	const tag, all, one = "files", Prefix + "/files", Prefix + "/files/{id}"
@@ -58,7 +54,7 @@ func (a *API) content(c *call) (reply, error) {
 	}
 	defer content.Close()
 	header := c.writer.Header()
-	header.Set("Content-Type", mediaType(content.File.MimeType))
+	header.Set("Content-Type", content.File.MimeType)
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.File.OriginalName}))
 	if content.File.SHA256 != "" {
 		header.Set(headerETag, `"`+content.File.SHA256+`"`)
@@ -73,14 +69,6 @@ func (a *API) content(c *call) (reply, error) {
 	default:
 		return reply{status: status.status, sent: true}, nil
 	}
-}
-
-// mediaType is what the uploader said, if it is a type at all.
-func mediaType(claimed string) string {
-	if _, _, err := mime.ParseMediaType(claimed); err != nil || strings.ContainsAny(claimed, "\r\n") {
-		return typeAny
-	}
-	return claimed
 }
 
 func (a *API) deleteFile(c *call) error {

@@ -3,7 +3,6 @@ package servertest
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +20,8 @@ type Person struct {
 	Name     string
 	DeviceID string
 	Key      Key
+	// Address is where proofs say that the server is: http.public_url, or the base URL.
+	Address string
 
 	base   string
 	client *http.Client
@@ -56,7 +57,7 @@ func NewPerson(t testing.TB, base, name string) *Person {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &Person{
-		Name: name, DeviceID: uuid.NewString(), Key: NewKey(t), base: base,
+		Name: name, DeviceID: uuid.NewString(), Key: NewKey(t), Address: base, base: base,
 		client: &http.Client{Transport: transport, Timeout: time.Minute},
 	}
 }
@@ -87,7 +88,7 @@ func (p *Person) Token(t testing.TB, request wire.TokenRequest) Answer {
 	var answer Answer
 	for range 2 {
 		r := p.request(t, http.MethodPost, "/api/v1/auth/token", body)
-		r.Header.Set(wire.HeaderDPoP, p.Key.Sign(t, Proof{Method: http.MethodPost, URL: p.base + "/api/v1/auth/token", Nonce: p.Nonce()}))
+		r.Header.Set(wire.HeaderDPoP, p.Key.Sign(t, Proof{Method: http.MethodPost, URL: p.Address + "/api/v1/auth/token", Nonce: p.Nonce()}))
 		if answer = p.send(t, r); !strings.Contains(string(answer.Body), "use_dpop_nonce") {
 			break
 		}
@@ -150,9 +151,8 @@ func (p *Person) Do(t testing.TB, method, path string, body any, headers ...Head
 func (p *Person) Authorize(t testing.TB, r *http.Request) {
 	t.Helper()
 	access := p.Tokens().AccessToken
-	address := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path, RawPath: r.URL.RawPath}
 	r.Header.Set("Authorization", "DPoP "+access)
-	r.Header.Set(wire.HeaderDPoP, p.Key.Sign(t, Proof{Method: r.Method, URL: address.String(), Nonce: p.Nonce(), AccessToken: access}))
+	r.Header.Set(wire.HeaderDPoP, p.Key.Sign(t, Proof{Method: r.Method, URL: p.Address + r.URL.EscapedPath(), Nonce: p.Nonce(), AccessToken: access}))
 }
 
 func (p *Person) request(t testing.TB, method, path string, body []byte, headers ...Header) *http.Request {
