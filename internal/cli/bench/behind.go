@@ -75,7 +75,7 @@ func (b *bench) fallBehind(ctx context.Context, engine string, events int) (*bac
 	if l.site, err = b.serve(ctx, p, "sync.catchup_max_events=1000000"); err != nil {
 		return nil, err
 	}
-	seats, _, err := l.seats(ctx, codes)
+	seats, err := l.seats(ctx, codes)
 	if err != nil {
 		return nil, errors.Join(err, l.stop())
 	}
@@ -222,6 +222,7 @@ func (b *bench) resumeAll(ctx context.Context, engine string, n, missed int) (to
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	m.viewers.close()
+	// The gateway knows how to go on with a session that has ended, not with one that is about to.
 	if err := errors.Join(m.alone(ctx), m.say(missed, messageSize)); err != nil {
 		return 0, 0, err
 	}

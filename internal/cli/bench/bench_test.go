@@ -68,6 +68,25 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// The Workspace's scenarios run, too.
+func TestMeasureWorkspace(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	var progress bytes.Buffer
+	report, err := bench.Measure(t.Context(), env.Real(), bench.Workspace(), bench.Options{
+		Postgres: testkit.EmptyURL(t, testkit.Postgres), Runs: 1, Quick: true, Only: []string{"message", "catch-up", "resume"},
+		Program: program, Progress: &progress,
+	}, t.TempDir())
+	require.NoError(t, err, progress.String())
+	require.Len(t, report.Figures, 8)
+	for _, figure := range report.Figures {
+		require.Positive(t, figure.Value, figure.Scenario)
+		require.NotEmpty(t, figure.Goal)
+		require.Contains(t, report.Markdown(), figure.Load)
+	}
+}
+
 func TestScenariosAreNamed(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, bench.Sessions().Scenarios(), "fanout-single")

@@ -72,17 +72,16 @@ func (p *premises) prepare(ctx context.Context, how plan) (*meeting, []string, e
 }
 
 func (m *meeting) open(ctx context.Context, how plan, codes []string) error {
-	var err error
-	if m.desks, err = m.site.desks(ctx, codes[:how.writers]); err != nil {
+	all, err := m.site.seats(ctx, codes)
+	if err != nil {
 		return err
 	}
-	if m.seats, _, err = m.site.seats(ctx, codes[how.writers:]); err != nil {
+	m.seats = all[how.writers:]
+	if m.viewers, err = m.gathered(ctx, m.seats, how.at); err != nil {
 		return err
 	}
-	if m.viewers, err = m.sit(ctx, m.seats, identified, how.at); err != nil {
-		return err
-	}
-	return until(ctx, "everybody to be ready", patience, func() bool { return m.viewers.ready.Load() >= int64(how.audience) })
+	m.desks, err = m.site.desks(ctx, all[:how.writers])
+	return err
 }
 
 func (m *meeting) close() error {
@@ -218,11 +217,11 @@ func (b *bench) gatewayIdle(ctx context.Context, n int) (each float64, err error
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	seats, _, err := s.seats(ctx, codes)
+	seats, err := s.seats(ctx, codes)
 	if err != nil {
 		return 0, err
 	}
-	v, err := s.gathered(ctx, seats[:first])
+	v, err := s.gathered(ctx, seats[:first], nil)
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +233,7 @@ func (b *bench) gatewayIdle(ctx context.Context, n int) (each float64, err error
 	if err != nil {
 		return 0, err
 	}
-	if v, err = s.gathered(ctx, seats[first:]); err != nil {
+	if v, err = s.gathered(ctx, seats[first:], nil); err != nil {
 		return 0, err
 	}
 	defer v.close()
@@ -242,16 +241,7 @@ func (b *bench) gatewayIdle(ctx context.Context, n int) (each float64, err error
 	return (full - empty) / float64(n), err
 }
 
-// gathered connects seats and waits until all are live.
-func (s *site) gathered(ctx context.Context, seats []*seat) (*viewers, error) {
-	v, err := s.sit(ctx, seats, identified, nil)
-	if err != nil {
-		return nil, err
-	}
-	return v, until(ctx, "everybody to be ready", 2*patience, func() bool { return v.ready.Load() >= int64(len(seats)) })
-}
-
 // alone waits until nobody is connected to the gateway any more.
 func (s *site) alone(ctx context.Context) error {
-	return until(ctx, "everybody to have left", patience, func() bool { return s.metric("cairn_gateway_connections") == 0 })
+	return until(ctx, "everybody to have left", patience, func() bool { return s.metric("cairn_streams{") == 0 })
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,13 +54,22 @@ func resumed(s *seat, proof string) any {
 	return wire.Resume{GatewaySessionID: s.session, AccessToken: s.token, DPoP: proof, Cursor: s.cursor, SyncEpoch: s.epoch}
 }
 
-// sit connects every seat to the gateway, as greet says.
+// sit connects every seat to the gateway at once, as greet says.
 func (s *site) sit(ctx context.Context, seats []*seat, greet greeting, at func(*target)) (*viewers, error) {
+	v := &viewers{}
+	if err := s.admit(ctx, v, seats, greet, at); err != nil {
+		v.close()
+		return nil, err
+	}
+	return v, nil
+}
+
+func (s *site) admit(ctx context.Context, v *viewers, seats []*seat, greet greeting, at func(*target)) error {
 	where := target{host: strings.TrimPrefix(s.hello, "http://"), path: gatewayPath, transport: byWebSocket}
 	if at != nil {
 		at(&where)
 	}
-	return connectEach(ctx, byWebSocket, len(seats), func(ctx context.Context, i int) (*viewer, error) {
+	return v.admit(ctx, byWebSocket, len(seats), func(ctx context.Context, i int) (*viewer, error) {
 		one, err := where.dial(ctx, "")
 		if err != nil {
 			return nil, err
@@ -70,6 +80,26 @@ func (s *site) sit(ctx context.Context, seats []*seat, greet greeting, at func(*
 		}
 		return one, nil
 	})
+}
+
+// arriving is how many connect at a time when it is not what is measured: a snapshot for each is made.
+const arriving = 50
+
+// gathered connects seats, some after the others, and waits until all are live.
+func (s *site) gathered(ctx context.Context, seats []*seat, at func(*target)) (*viewers, error) {
+	v := &viewers{}
+	for some := range slices.Chunk(seats, arriving) {
+		want := v.ready.Load() + int64(len(some))
+		err := s.admit(ctx, v, some, identified, at)
+		if err == nil {
+			err = until(ctx, "everybody to be ready", patience, func() bool { return v.ready.Load() >= want })
+		}
+		if err != nil {
+			v.close()
+			return nil, err
+		}
+	}
+	return v, nil
 }
 
 // greet waits for the server's first frame and answers it.

@@ -67,7 +67,11 @@ func (b *bench) messageRate(ctx context.Context, p *premises) (perSecond, cpu fl
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	desks, err := s.desks(ctx, codes)
+	seats, err := s.seats(ctx, codes)
+	if err != nil {
+		return 0, 0, err
+	}
+	desks, err := s.desks(ctx, seats)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -82,9 +86,9 @@ func (b *bench) messageRate(ctx context.Context, p *premises) (perSecond, cpu fl
 	return perSecond, (s.cpu() - before) / (perSecond * b.span().Seconds()) * 1e6, err
 }
 
-// desks signs in with every code and opens a connection for each.
-func (s *site) desks(ctx context.Context, codes []string) ([]*poster, error) {
-	seats, nonce, err := s.seats(ctx, codes)
+// desks opens a connection for each seat, which is used at once: the server closes one that says nothing.
+func (s *site) desks(ctx context.Context, seats []*seat) ([]*poster, error) {
+	nonce, err := s.nonce(ctx)
 	if err != nil {
 		return nil, err
 	}

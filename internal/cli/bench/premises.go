@@ -217,11 +217,11 @@ func (b *bench) serve(ctx context.Context, p *premises, settings ...string) (*si
 }
 
 // seats signs a device in with every code.
-func (s *site) seats(ctx context.Context, codes []string) (seats []*seat, nonce string, err error) {
+func (s *site) seats(ctx context.Context, codes []string) ([]*seat, error) {
 	shared := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer shared.CloseIdleConnections()
-	seats = make([]*seat, len(codes))
-	err = each(len(codes), 64, func(i int) error {
+	seats := make([]*seat, len(codes))
+	err := each(len(codes), 64, func(i int) error {
 		keys := &client.MemoryKeys{}
 		c, err := client.New(client.Config{
 			BaseURL: s.hello, HTTP: shared, Keys: keys, Device: client.Device{ID: s.env.RandomID(), Name: "bench", Platform: "bench"},
@@ -237,10 +237,7 @@ func (s *site) seats(ctx context.Context, codes []string) (seats []*seat, nonce 
 		seats[i] = &seat{key: key, device: c.DeviceID(), token: answer.AccessToken}
 		return err
 	})
-	if err == nil {
-		nonce, err = s.nonce(ctx)
-	}
-	return seats, nonce, err
+	return seats, err
 }
 
 // nonce asks for a nonce that proofs can name.

@@ -40,7 +40,7 @@ func (b *bench) changePermissions(ctx context.Context, n int) (each float64, str
 	if err != nil {
 		return 0, 0, errors.Join(err, p.db.Close())
 	}
-	shared, err := p.channels(ctx, 1, crowd)
+	_, err = p.channels(ctx, 1, crowd)
 	if err != nil {
 		return 0, 0, errors.Join(err, p.db.Close())
 	}
@@ -52,26 +52,25 @@ func (b *bench) changePermissions(ctx context.Context, n int) (each float64, str
 	if err != nil {
 		return 0, 0, errors.Join(err, p.db.Close())
 	}
-	_ = shared
 	s, err := b.serve(ctx, p)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	desks, err := s.desks(ctx, codes[:1])
+	seats, err := s.seats(ctx, codes)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer desks[0].close()
-	seats, _, err := s.seats(ctx, codes[1:])
-	if err != nil {
-		return 0, 0, err
-	}
-	v, err := s.gathered(ctx, seats)
+	v, err := s.gathered(ctx, seats[1:], nil)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer v.close()
+	desks, err := s.desks(ctx, seats[:1])
+	if err != nil {
+		return 0, 0, err
+	}
+	defer desks[0].close()
 	rounds := b.rounds(200)
 	before := s.cpu()
 	if err := changeAccess(desks[0], people[0], private[0].ID, rounds); err != nil {
@@ -136,19 +135,18 @@ func (b *bench) screens(ctx context.Context) (p99 time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	desks, err := s.desks(ctx, codes[:len(threads)])
+	seats, err := s.seats(ctx, codes)
 	if err != nil {
 		return 0, errors.Join(err, s.stop())
 	}
-	seats, _, err := s.seats(ctx, codes[len(threads):])
+	v, err := s.gathered(ctx, seats[len(threads):], func(at *target) { at.timed = b.env })
 	if err != nil {
 		return 0, errors.Join(err, s.stop())
 	}
-	v, err := s.sit(ctx, seats, identified, func(at *target) { at.timed = b.env })
+	desks, err := s.desks(ctx, seats[:len(threads)])
 	if err != nil {
 		return 0, errors.Join(err, s.stop())
 	}
-	err = until(ctx, "everybody to be ready", patience, func() bool { return v.ready.Load() >= screens })
 	sent, failed := b.pacedMessages(ctx, desks, threads)
 	err = errors.Join(err, failed, until(ctx, "deliveries", patience, func() bool { return v.events.Load() >= int64(sent*screens/teams) }))
 	v.close()

@@ -75,7 +75,17 @@ func connect(ctx context.Context, at target, devices []string) (*viewers, error)
 
 // connectEach opens n viewers.
 func connectEach(ctx context.Context, by transport, n int, dial func(ctx context.Context, i int) (*viewer, error)) (*viewers, error) {
-	v := &viewers{all: make([]*viewer, n)}
+	v := &viewers{}
+	if err := v.admit(ctx, by, n, dial); err != nil {
+		v.close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// admit opens n more viewers.
+func (v *viewers) admit(ctx context.Context, by transport, n int, dial func(ctx context.Context, i int) (*viewer, error)) error {
+	more := make([]*viewer, n)
 	var (
 		failures = make([]error, n)
 		dialing  sync.WaitGroup
@@ -85,18 +95,15 @@ func connectEach(ctx context.Context, by transport, n int, dial func(ctx context
 		slots <- struct{}{}
 		dialing.Go(func() {
 			defer func() { <-slots }()
-			v.all[i], failures[i] = dial(ctx, i)
+			more[i], failures[i] = dial(ctx, i)
 			if failures[i] == nil {
-				v.done.Go(func() { v.follow(v.all[i], by) })
+				v.done.Go(func() { v.follow(more[i], by) })
 			}
 		})
 	}
 	dialing.Wait()
-	if err := errors.Join(failures...); err != nil {
-		v.close()
-		return nil, err
-	}
-	return v, nil
+	v.all = append(v.all, more...)
+	return errors.Join(failures...)
 }
 
 func devices(e *env.Env, n int) []string {
