@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
+
+// snapshotSpread is within what time clients ask for a snapshot after an event that made all of them need one.
+const snapshotSpread = 300 * time.Millisecond
 
 // AccountConfig says what an Account is made of.
 type AccountConfig struct {
@@ -215,6 +219,9 @@ func (a *Account) load(ctx context.Context) error {
 			case <-a.wanted:
 			}
 			continue
+		}
+		if needs[0].Kind == NeedSnapshot && !sleep(ctx, time.Duration(rand.Float64()*float64(snapshotSpread))) {
+			return nil
 		}
 		loaded, err := a.client.Load(ctx, a.state, needs[0])
 		if errors.Is(err, ErrSignedOut) {
