@@ -21,6 +21,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,10 +104,12 @@ func (s *Store) connect() error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("open local store: %w", err)
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: "vfs=xts"}
-	if !filepath.IsAbs(s.path) {
-		name = url.URL{Scheme: "file", Opaque: url.PathEscape(filepath.ToSlash(s.path)), RawQuery: "vfs=xts"}
+	absolute, err := filepath.Abs(s.path)
+	if err != nil {
+		return fmt.Errorf("open local store: %w", err)
 	}
+	// A path such as C:/folder begins with a slash in a URI.
+	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(absolute), "/"), RawQuery: "vfs=xts"}
 	conn, err := sqlite3.OpenFlags(name.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
 	if err != nil {
 		return fmt.Errorf("open local store: %w", err)
