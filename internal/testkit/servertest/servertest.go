@@ -35,7 +35,7 @@ func Start(t *testing.T, db *testkit.Database, change func(*config.Config)) *Ser
 	t.Helper()
 	defaults, _, err := config.Load(config.Sources{})
 	require.NoError(t, err)
-	defaults.Listen, defaults.Database = "127.0.0.1:0", db.URL
+	defaults.Listen, defaults.Database, defaults.File.Dir = "127.0.0.1:0", db.URL, t.TempDir()
 	if change != nil {
 		change(&defaults)
 	}
