@@ -118,12 +118,12 @@ func TestCloseCodesOfTime(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
 		n.connect(w.device(anna)).requireClosed(code.CloseHeartbeat)
-		require.GreaterOrEqual(t, time.Since(began), 400*time.Millisecond)
+		require.GreaterOrEqual(t, time.Since(began), time.Second)
 	})
 	t.Run("ES-6.3.5 heartbeats keep a connection", func(t *testing.T) {
 		t.Parallel()
 		c := n.connect(w.device(anna))
-		for began := time.Now(); time.Since(began) < time.Second; {
+		for began := time.Now(); time.Since(began) < 2*time.Second; {
 			c.barrier()
 		}
 	})

@@ -163,8 +163,8 @@ type options func(*gateway.Options)
 
 // fast are limits that tests do not wait long for.
 func fast(o *gateway.Options) {
-	o.Limits.HeartbeatInterval = 200 * time.Millisecond
-	o.Limits.IdentifyTimeout = 200 * time.Millisecond
+	o.Limits.HeartbeatInterval = 500 * time.Millisecond
+	o.Limits.IdentifyTimeout = time.Second
 }
 
 // node starts one more node.
