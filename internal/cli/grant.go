@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/cairnsync/cairn/client/workspace"
+	"github.com/cairnsync/cairn/internal/cli/render"
 	"github.com/cairnsync/cairn/internal/env"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -80,6 +81,14 @@ func (b handleBook) of(id string) string {
 		return handle
 	}
 	return id
+}
+
+// ask looks one author up who is in no list, such as an imported one; who cannot be looked up is shown by id.
+func (b handleBook) ask(ctx context.Context, c *client.Client, author wire.Author) {
+	b[author.ID] = render.Short(author.ID)
+	if found, err := c.Principal(ctx, author.Kind, author.ID); err == nil {
+		b[author.ID] = found.DisplayName
+	}
 }
 
 // expiry is the flag that says when something ends.

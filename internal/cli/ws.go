@@ -131,6 +131,9 @@ func (a *app) sayMessages(ctx context.Context, c *client.Client, messages []wire
 		return err
 	}
 	for _, message := range messages {
+		if handles[message.Author.ID] == "" {
+			handles.ask(ctx, c, message.Author)
+		}
 		if _, err := fmt.Fprintln(a.out, a.wrapped(messageLine(message, handles))); err != nil {
 			return &printError{err}
 		}

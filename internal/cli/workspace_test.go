@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/servertest"
+	wire "github.com/cairnsync/cairn/wire/workspace"
+)
+
+// town is a server with a person who owns it, signed in by the command line.
+type town struct {
+	*shell
+
+	url string
+	db  *testkit.Database
+}
+
+func newTown(t *testing.T, db *testkit.Database) *town {
+	t.Helper()
+	server := servertest.Start(t, db, nil)
+	w := &town{shell: newShell(t, "CAIRN_DATABASE="+db.URL), url: server.URL, db: db}
+	w.done("user", "add", "ada", "--email", "ada@example.org")
+	w.signIn("ada")
+	return w
+}
+
+// signIn signs the shell in with a login code.
+func (w *town) signIn(name string) {
+	w.t.Helper()
+	code := decoded[wire.LoginCode](w.shell, "user", "login-code", name).Code
+	w.stdin = code + "\n"
+	require.Contains(w.t, w.done("auth", "login", w.url), "signed in to "+w.url)
+	w.stdin = ""
+}
+
+// other is another person's shell, on another install.
+func (w *town) other(name string) *town {
+	w.t.Helper()
+	o := &town{shell: newShell(w.t, "CAIRN_DATABASE="+w.db.URL), url: w.url, db: w.db}
+	o.done("user", "add", name)
+	o.signIn(name)
+	return o
+}
+
+func TestSignInOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, testkit.New(t, testkit.SQLite))
+	me := decoded[struct {
+		URL string
+		Me  wire.Me
+	}](w.shell, "auth", "status")
+	require.Equal(t, w.url, me.URL)
+	require.Equal(t, "ada", me.Me.Principal.Handle)
+	require.Equal(t, wire.DeviceActive, me.Me.Device.State)
+	require.Contains(t, w.done("auth", "status"), "owner")
+
+	t.Run("what is kept is for its owner only", func(t *testing.T) {
+		root := (&app{environ: w.environ}).getenv("XDG_CONFIG_HOME")
+		files := 0
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, "cairn", "workspace"), func(path string, entry fs.DirEntry, err error) error {
+			require.NoError(t, err)
+			info, err := entry.Info()
+			require.NoError(t, err)
+			if entry.IsDir() || strings.HasSuffix(path, "server") || strings.HasSuffix(path, ".lock") || runtime.GOOS == "windows" {
+				return nil
+			}
+			files++
+			require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), path)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NotContains(t, string(content), "refresh_token", "the sign-in is encrypted")
+			return nil
+		}))
+		require.GreaterOrEqual(t, files, 3)
+	})
+	t.Run("a code works once, and a password again and again", func(t *testing.T) {
+		w.refused(exitFailed, []string{"not right", "login-code"}, "auth", "login", "--code", "AAAA-BBBB-CCCC-DDDD")
+		w.stdin = "a long enough password\n"
+		w.done("user", "password", "ada")
+		require.Contains(t, w.done("auth", "login", "--user", "ada"), "as @ada")
+		w.stdin = ""
+		w.refused(exitUsage, []string{"nothing on standard input"}, "auth", "login")
+		w.refused(exitUsage, []string{"either --user or --code"}, "auth", "login", "--user", "a", "--code", "b")
+	})
+	require.Contains(t, w.done("auth", "logout"), "signed out")
+	w.refused(exitFailed, []string{"nobody is signed in", "cairn auth login"}, "space", "list")
+	got := w.call("space", "list", "--json")
+	require.Contains(t, got.errs, `"message"`)
+	w.signIn("ada")
+	w.done("auth", "logout", "--local")
+	w.environ = append(w.environ, "CAIRN_URL=http://127.0.0.1:1")
+	w.refused(exitFailed, []string{"cannot reach http://127.0.0.1:1"}, "auth", "login", "--code", "AAAA-BBBB-CCCC-DDDD")
+	w.environ = append(w.environ, "CAIRN_URL=127.0.0.1:1")
+	w.refused(exitUsage, []string{"http:// is missing"}, "auth", "status")
+}
+
+func TestPlacesAndGrants(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newTown(t, db)
+		bob := w.other("bob")
+		space := decoded[wire.Space](w.shell, "space", "create", "Workshop")
+		require.Contains(t, w.done("space", "rename", "workshop", "Atelier"), "Atelier")
+		channel := decoded[wire.Channel](w.shell, "channel", "create", "Atelier", "general", "--topic", "All of us")
+		forum := decoded[wire.Channel](w.shell, "channel", "create", space.ID, "ideas", "--forum")
+		require.Equal(t, wire.ChannelForum, forum.Kind)
+		require.Contains(t, w.done("channel", "list", "Atelier"), "All of us")
+		require.Contains(t, w.done("channel", "set", "#general", "--topic", ""), "version")
+		require.True(t, decoded[wire.Channel](w.shell, "channel", "set", "Atelier/general", "--read-only").ReadOnly)
+		require.False(t, decoded[wire.Channel](w.shell, "channel", "set", "general", "--read-only=false").ReadOnly)
+		w.refused(exitUsage, []string{"say what to change"}, "channel", "set", "general")
+
+		t.Run("WS-AZ-5 what somebody does not see is not there", func(t *testing.T) {
+			require.Contains(t, bob.call("channel", "list").errs, "none")
+			bob.refused(exitFailed, []string{`no channel "general"`}, "ws", "read", "general")
+			bob.refused(exitFailed, []string{"not found"}, "ws", "say", channel.MainThreadID, "hello")
+		})
+		t.Run("WS-AZ-1 grants by person, by group, and back", func(t *testing.T) {
+			grant := decoded[wire.Grant](w.shell, "grant", "add", "@bob", "write", "--channel", "general", "--expires", "1h")
+			require.NotNil(t, grant.ExpiresAt)
+			require.Contains(t, bob.done("channel", "list"), "general")
+			require.Contains(t, w.done("grant", "list", "--channel", "general"), "@bob")
+			require.Contains(t, w.done("grant", "revoke", grant.ID), "revoked")
+			require.Contains(t, bob.call("channel", "list").errs, "none")
+			team := decoded[wire.Group](w.shell, "group", "create", "team")
+			w.done("group", "add", "team", "bob")
+			w.done("grant", "add", team.ID, "read", "--group", "--space", "Atelier")
+			require.Contains(t, w.done("group", "list"), "@bob")
+			require.Contains(t, bob.done("space", "list"), "Atelier")
+			bob.refused(exitFailed, []string{"may not"}, "channel", "archive", "general")
+			w.done("group", "remove", "team", "bob")
+			require.Contains(t, bob.call("space", "list").errs, "none")
+		})
+		require.NotNil(t, decoded[wire.Channel](w.shell, "channel", "archive", "ideas").ArchivedAt)
+		require.Nil(t, decoded[wire.Channel](w.shell, "channel", "unarchive", "ideas").ArchivedAt)
+		require.NotNil(t, decoded[wire.Space](w.shell, "space", "archive", "Atelier").ArchivedAt)
+		w.done("space", "unarchive", "Atelier")
+		for _, one := range []struct {
+			args  string
+			parts []string
+		}{
+			{"grant add bob king --instance", []string{"LEVEL is read, write"}},
+			{"grant add bob write", []string{"--space, --channel or --instance"}},
+			{"grant add bob write --space a --instance", []string{"only one of"}},
+			{"grant add bob write --instance --expires -1h", []string{"--expires is a duration"}},
+			{"grant revoke x", []string{"GRANT is an id"}},
+			{"ws import x --format irc", []string{"--format is slack or mattermost"}},
+			{"ws import x --format slack", []string{"--space is missing"}},
+			{"ws read general -n 0", []string{"--lines is 1 to"}},
+			{"ws say ideas hello", []string{"is a forum"}},
+			{"ws say general -", []string{"no text"}},
+			{"ws say general x --id y", []string{"--id is a UUID"}},
+			{"ws tail --after -1", []string{"0 or more"}},
+		} {
+			w.refused(exitUsage, one.parts, strings.Fields(one.args)...)
+		}
+	})
+}
+
+func TestTalkOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, testkit.New(t, testkit.SQLite))
+	w.done("space", "create", "Workshop")
+	channel := decoded[wire.Channel](w.shell, "channel", "create", "Workshop", "general")
+	tail := w.tailing(t)
+	id := env.Real().NewID()
+	sent := decoded[wire.Message](w.shell, "ws", "say", "general", "hello", "everybody", "--id", id)
+	require.Equal(t, "hello everybody", sent.ContentMD)
+	again := decoded[wire.Message](w.shell, "ws", "say", "general", "hello", "everybody", "--id", id)
+	require.Equal(t, sent.ID, again.ID, "sent again it is there once")
+	w.stdin = "from\na pipe\n"
+	require.Contains(t, w.done("ws", "say", channel.MainThreadID, "-"), "number 2")
+	w.stdin = ""
+	w.done("ws", "say", "general", "an answer", "--reply-to", sent.ID)
+	text := w.done("ws", "read", "general", "--mark")
+	require.Contains(t, text, "hello everybody")
+	require.Contains(t, text, "@ada")
+	require.Len(t, decoded[wire.Messages](w.shell, "ws", "read", "general", "-n", "2").Messages, 2)
+	require.Contains(t, w.done("ws", "threads", "general"), "main")
+	require.Contains(t, w.done("ws", "channels"), "#general")
+
+	tail.expect(t, "message.created", 3)
+	for _, line := range tail.lines() {
+		var event wire.Envelope
+		require.NoError(t, json.Unmarshal([]byte(line), &event), line)
+		require.NotEmpty(t, event.Type)
+	}
+	tail.stop()
+	replayed := w.tailing(t, "--after", "0")
+	replayed.expect(t, "message.created", 3)
+	replayed.stop()
+}
+
+// tail is `ws tail --json` while it runs.
+type tail struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+	stop func()
+}
+
+// Write takes what is printed.
+func (o *tail) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *tail) lines() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Split(strings.TrimSpace(o.text.String()), "\n")
+}
+
+func (o *tail) expect(t *testing.T, what string, times int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Count(strings.Join(o.lines(), "\n"), `"type":"`+what+`"`) == times },
+		30*time.Second, 5*time.Millisecond, "%s", o.lines())
+}
+
+// tailing starts `ws tail` as another install of the same person and returns when it is connected.
+func (w *town) tailing(t *testing.T, args ...string) *tail {
+	t.Helper()
+	o := &town{shell: newShell(t, "CAIRN_DATABASE="+w.db.URL), url: w.url, db: w.db}
+	o.signIn("ada")
+	out, errs := &tail{}, &tail{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	out.stop = func() { cancel(); <-ended }
+	t.Cleanup(out.stop)
+	begin := len(args) == 0
+	go func() {
+		defer close(ended)
+		a := &app{env: env.Real(), in: strings.NewReader(""), out: out, errs: errs, environ: o.environ}
+		run(ctx, a, append([]string{"ws", "tail", "--json"}, args...))
+	}()
+	if begin {
+		// The first event that is delivered shows that it is live.
+		require.Eventually(t, func() bool {
+			w.done("channel", "set", "general", "--topic", env.Real().RandomID())
+			return out.lines()[0] != ""
+		}, 30*time.Second, 100*time.Millisecond)
+	}
+	return out
+}
+
+func TestTailForPeople(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, testkit.New(t, testkit.SQLite))
+	w.done("space", "create", "Workshop")
+	w.done("channel", "create", "Workshop", "general")
+	w.done("ws", "say", "general", "hello")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, errs := &tail{}, &tail{}
+	ended := make(chan int, 1)
+	go func() {
+		a := &app{env: env.Real(), in: strings.NewReader(""), out: out, errs: errs, environ: w.environ}
+		ended <- run(ctx, a, []string{"ws", "tail", "--after", "0"})
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "hello") }, 30*time.Second, 5*time.Millisecond)
+	text := strings.Join(out.lines(), "\n")
+	require.Regexp(t, `(?m)^ +\d+ \d\d:\d\d:\d\d  message\.created +#general +@ada +hello$`, text)
+	require.Contains(t, strings.Join(errs.lines(), "\n"), "connected as @ada, from event 0")
+
+	t.Run("ES-6.1 another connection of the same device takes over", func(t *testing.T) {
+		second, stop := context.WithCancel(t.Context())
+		defer stop()
+		over := make(chan int, 1)
+		go func() {
+			a := &app{env: env.Real(), in: strings.NewReader(""), out: &tail{}, errs: &tail{}, environ: w.environ}
+			over <- run(second, a, []string{"ws", "tail"})
+		}()
+		require.Equal(t, exitFailed, <-ended)
+		require.Contains(t, strings.Join(errs.lines(), "\n"), "another connection of this device took over")
+		stop()
+		require.Equal(t, exitDone, <-over)
+	})
+}
+
+func TestImportOfAnotherChat(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newTown(t, db)
+		w.done("space", "create", "Studio")
+		file := filepath.Join("demo", "workspace", "exports", "mattermost.jsonl")
+		first := decoded[chatImport](w.shell, "ws", "import", file, "--format", "mattermost", "--space", "Studio")
+		require.EqualValues(t, 56, first.Added)
+		require.Equal(t, "done", first.State)
+		require.Zero(t, first.Problems)
+		t.Run("ES-15.8 importing again adds nothing", func(t *testing.T) {
+			again := decoded[chatImport](w.shell, "ws", "import", file, "--format", "mattermost", "--space", "Studio")
+			require.Zero(t, again.Added)
+			require.EqualValues(t, 56, again.Known)
+			require.Equal(t, first.ImportID, again.ImportID)
+		})
+		folder := filepath.Join("demo", "workspace", "exports", "slack")
+		require.Contains(t, w.done("ws", "import", folder, "--format", "slack", "--space", "Studio"), "150 messages added")
+		require.Contains(t, w.done("ws", "read", "engineering", "-n", "50"), "  frida ", "an author whom nobody here is")
+		w.refused(exitFailed, []string{"no such file"}, "ws", "import", "/none", "--format", "slack", "--space", "Studio")
+	})
+}
