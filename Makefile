@@ -8,7 +8,7 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint verify bench demo docs
+.PHONY: help build run test lint verify bench demo team docs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +34,13 @@ verify: ## Run everything that must be green: what .ci/run does
 bench: build ## Measure throughput, latency and memory against baselines, into docs/benchmarks.md
 	@scripts/need-postgres
 	$(GO) run ./internal/testkit/withpostgres -fsync bin/cairn bench sessions --write docs/benchmarks.md
+	$(GO) run ./internal/testkit/withpostgres -fsync bin/cairn bench workspace --write docs/benchmarks.md
 
 demo: ## Watch one session on several devices, without anything to set up
 	$(GO) run ./cmd/cairn demo
+
+team: ## Watch a team on seven devices, through drops, revocations and a restore
+	$(GO) run ./cmd/cairn demo workspace
 
 docs: ## Generate the pages that come from code
 	$(GO) test ./internal/config -run TestDocumentationIsCurrent -update
