@@ -74,7 +74,9 @@ const (
 )
 
 // Frames knows an AsyncAPI document. A frame is known by its op, a dispatch by the type of its event.
-type Frames struct{ schemas map[Side]map[string]*jsonschema.Schema }
+type Frames struct {
+	schemas map[Side]map[string]*jsonschema.Schema
+}
 
 const documentURL = "mem:///asyncapi"
 

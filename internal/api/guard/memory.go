@@ -46,7 +46,7 @@ func (b *Budget) Take(n int64) error {
 // Give returns n bytes.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// ReadBody reads a request's body of at most most bytes, growing with what has come and never with what was
+// ReadBody reads a request's body of most bytes at the most, growing with what has come and never with what was
 // announced. It answers ErrTooLarge, ErrBusy, or why the body could not be read. Release must be called once
 // the request has been handled.
 func (b *Budget) ReadBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, release func(), err error) {

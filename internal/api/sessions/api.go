@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cairnsync/cairn/internal/api/guard"
 	"github.com/cairnsync/cairn/internal/conn"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/identity"
@@ -50,18 +51,21 @@ type API struct {
 	Options
 
 	mux      *http.ServeMux
-	origins  origins
-	limiter  *limiter
-	bodies   budget
-	answers  budget
+	origins  guard.Origins
+	limiter  *guard.Limiter
+	bodies   *guard.Budget
+	answers  *guard.Budget
 	patience context.Context //nolint:containedctx // ends when requests should stop waiting
 	hurry    context.CancelFunc
 }
 
 // New answers the surface over o.
 func New(o Options) *API {
-	a := &API{Options: o, mux: http.NewServeMux(), origins: newOrigins(o.CORSOrigins), limiter: newLimiter(o.Env, o.RatePerSec, o.RateBurst)}
-	a.bodies.limit, a.answers.limit = maxBodies, maxAnswers
+	a := &API{
+		Options: o, mux: http.NewServeMux(), origins: guard.NewOrigins(o.CORSOrigins, requestHeaders(), answerHeaders()),
+		limiter: guard.NewLimiter(o.Env, o.RatePerSec, o.RateBurst),
+		bodies:  guard.NewBudget(maxBodies), answers: guard.NewBudget(maxAnswers),
+	}
 	a.patience, a.hurry = context.WithCancel(context.Background())
 	for _, route := range a.routes() {
 		a.mux.HandleFunc(route.Method+" "+route.Path, a.serve(route))
@@ -76,7 +80,7 @@ func (a *API) Hurry() { a.hurry() }
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(traceHeader, a.trace(r))
-	if a.origins.answer(w, r) {
+	if a.origins.Answer(w, r) {
 		return // a preflight
 	}
 	a.mux.ServeHTTP(w, r)

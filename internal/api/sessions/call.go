@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cairnsync/cairn/internal/api/guard"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity"
@@ -93,7 +94,7 @@ func (a *API) begin(r *http.Request, route Route) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.limiter.take(principal.KeyID); err != nil {
+	if err := a.take(principal.KeyID); err != nil {
 		return nil, err
 	}
 	if err := checkPath(r); err != nil {
@@ -255,11 +256,11 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply) int {
 	if body == nil {
 		body = encoded(answer.body)
 	}
-	if len(body) >= largeAnswer {
-		if err := a.answers.take(int64(len(body))); err != nil {
-			return a.refuse(w, r, err)
+	if len(body) >= guard.LargeAnswer {
+		if err := a.answers.Take(int64(len(body))); err != nil {
+			return a.refuse(w, r, a.unreadable(err))
 		}
-		defer a.answers.give(int64(len(body)))
+		defer a.answers.Give(int64(len(body)))
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -56,7 +56,7 @@ func (a *API) handshakeFailed(w http.ResponseWriter, r *http.Request, err error)
 
 // socket answers a session as a WebSocket, which also takes controls, events and presence (SS-STR-5).
 func (a *API) socket(c *call, w http.ResponseWriter) error {
-	if !a.origins.allowed(c.Request) {
+	if !a.origins.Allowed(c.Request) {
 		return fault.New(code.Forbidden, "This origin is not allowed; see http.cors_origins.")
 	}
 	id, err := a.Sessions.Find(c.Context(), c.by, c.PathValue("id"))
@@ -152,7 +152,7 @@ func (u *upstream) handle(f *form) (any, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	if err := u.api.limiter.take(u.by.KeyID); err != nil {
+	if err := u.api.take(u.by.KeyID); err != nil {
 		return nil, err
 	}
 	ctx := context.Background() // what a client has sent is carried out, also when it leaves

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -43,9 +44,7 @@ func AsyncAPI() []byte {
 	s.clean()
 	all := object{}
 	for _, side := range []object{fromClient, fromServer} {
-		for name, message := range side {
-			all[name] = message
-		}
+		maps.Copy(all, side)
 	}
 	references := object{}
 	for name := range all {

@@ -28,7 +28,7 @@ type call struct {
 	signedIn signin.Caller
 	// version is what If-Match asks for: nil without the header, place.AnyVersion for "*".
 	version *int64
-	params  params
+	params  *params
 	ids     map[string]string
 	body    any // of the route's type
 	// replayed says that nothing was changed: the answer is the one of an earlier request.

@@ -21,8 +21,8 @@ func conditionOf(r *http.Request) (*int64, error) {
 	}
 	tag := strings.Trim(strings.Join(lines, ","), " \t")
 	if tag == "*" {
-		any := place.AnyVersion
-		return &any, nil
+		whatever := place.AnyVersion
+		return &whatever, nil
 	}
 	version, valid := versionOfTag(tag)
 	if !valid {

@@ -37,15 +37,15 @@ func (p *problems) addf(pointer, format string, args ...any) {
 }
 
 // err answers validation_failed that names every problem, nil for none.
-func (p problems) err() error {
-	if len(p) == 0 {
+func (p *problems) err() error {
+	if len(*p) == 0 {
 		return nil
 	}
-	places := make([]string, 0, len(p))
-	for _, one := range p {
+	places := make([]string, 0, len(*p))
+	for _, one := range *p {
 		places = append(places, fmt.Sprintf("%s: %s", placeOf(one.Pointer), one.Message))
 	}
-	return fault.New(code.ValidationFailed, "%s.", strings.Join(places, "; ")).WithDetails(fault.Extra{Errors: p})
+	return fault.New(code.ValidationFailed, "%s.", strings.Join(places, "; ")).WithDetails(fault.Extra{Errors: *p})
 }
 
 func placeOf(pointer string) string {

@@ -48,7 +48,7 @@ func TestStrictBodies(t *testing.T) {
 		"no object":                      {wire.NewSpace{}, `[1]`, code.ValidationFailed, []string{""}},
 		"null":                           {wire.NewSpace{}, `null`, code.ValidationFailed, []string{""}},
 		"missing member":                 {wire.NewSpace{}, `{}`, code.ValidationFailed, []string{"/name"}},
-		"unknown member":                 {wire.NewSpace{}, `{"name":"a","nmae":"b"}`, code.ValidationFailed, []string{"/nmae"}},
+		"unknown member":                 {wire.NewSpace{}, `{"name":"a","naem":"b"}`, code.ValidationFailed, []string{"/naem"}},
 		"another case":                   {wire.NewSpace{}, `{"Name":"a"}`, code.ValidationFailed, []string{"/Name"}},
 		"a member is null":               {wire.NewChannel{}, `{"space_id":"` + id + `","kind":"text","name":"a","topic":null}`, code.ValidationFailed, []string{"/topic"}},
 		"null in opaque JSON":            {wire.PutSetting{}, `{"value":{"a":[null]}}`, code.ValidationFailed, []string{"/value/a/0"}},

@@ -92,13 +92,14 @@ func (s *schemas) operation(route *Route) *huma.Operation {
 
 // operationID names an operation after its method and path: getThreadsIdMessages.
 func operationID(route *Route) string {
-	name := strings.ToLower(route.Method)
+	var name strings.Builder
+	name.WriteString(strings.ToLower(route.Method))
 	for _, word := range strings.FieldsFunc(strings.TrimPrefix(route.Path, Prefix), func(c rune) bool {
 		return c < '0' || c > '9' && c < 'A' || c > 'Z' && c < 'a' || c > 'z'
 	}) {
-		name += strings.ToUpper(word[:1]) + word[1:]
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	return name
+	return name.String()
 }
 
 func (s *schemas) success(route *Route) *huma.Response {

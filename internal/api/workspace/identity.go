@@ -13,7 +13,7 @@ import (
 
 // Password is a new password.
 type Password struct {
-	Password string `json:"password" minLength:"8" maxLength:"1024"`
+	Password string `json:"password" maxLength:"1024" minLength:"8"`
 }
 
 func (a *API) identityRoutes() []Route {

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -58,6 +59,7 @@ func sortedQuery(u *url.URL) string { return u.Query().Encode() }
 
 // write adds a part with its length, so that no two lists of parts are one.
 func write(sum hash.Hash, part []byte) {
-	fmt.Fprintf(sum, "%d:", len(part))
+	sum.Write(strconv.AppendInt(nil, int64(len(part)), 10)) // a hash takes everything
+	sum.Write([]byte{':'})
 	sum.Write(part)
 }

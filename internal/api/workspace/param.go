@@ -50,8 +50,8 @@ type params struct {
 }
 
 // readParams reads what the route knows and collects what is wrong.
-func readParams(r *http.Request, known []Param, found *problems) params {
-	p := params{texts: map[string]string{}, numbers: map[string]int64{}}
+func readParams(r *http.Request, known []Param, found *problems) *params {
+	p := &params{texts: map[string]string{}, numbers: map[string]int64{}}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		found.addf("query", "is not well formed")
@@ -121,7 +121,7 @@ func parseNumber(text string) (int64, bool) {
 }
 
 // optional answers a number that was given, or nil.
-func (p params) optional(name string) *int64 {
+func (p *params) optional(name string) *int64 {
 	if number, given := p.numbers[name]; given {
 		return &number
 	}
@@ -129,7 +129,7 @@ func (p params) optional(name string) *int64 {
 }
 
 // limit answers the size of a page, clamped.
-func (p params) limit(standard, most int64) int {
+func (p *params) limit(standard, most int64) int {
 	if number, given := p.numbers["limit"]; given {
 		return int(min(number, most))
 	}

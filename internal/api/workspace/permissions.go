@@ -56,7 +56,7 @@ func (a *API) grants(c *call) (wire.Page[wire.Grant], error) {
 	return pageOf(c, grants, more, func(g wire.Grant) string { return g.ID }), err
 }
 
-func grantFilter(p params) (filter authz.GrantFilter, err error) {
+func grantFilter(p *params) (filter authz.GrantFilter, err error) {
 	subject := wire.Subject{Kind: p.texts["subject_kind"], ID: p.texts["subject_id"]}
 	if subject != (wire.Subject{}) {
 		if subject.Kind == "" || subject.ID == "" {

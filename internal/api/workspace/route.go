@@ -65,12 +65,11 @@ func (r *Route) keyed() bool { return r.writes() && !r.Unkeyed && r.Access != Pu
 type handler struct {
 	body, answer reflect.Type // nil for none
 	status       int
-	// content is the media type of an answer that is no JSON, rawBody says that the body is not JSON and is
-	// left to the handler, switches that the connection leaves HTTP.
-	content  string
-	rawBody  bool
-	switches bool
-	run      func(*call) (reply, error)
+	// content is the media type of an answer that is no JSON; rawBody says that the body is not JSON and is
+	// left to the handler.
+	content string
+	rawBody bool
+	run     func(*call) (reply, error)
 }
 
 // taking is a handler with a body: fn answers the object to send with status.

@@ -28,8 +28,9 @@ func (a *API) syncRoutes() []Route {
 			handler: giving(okay, a.snapshot),
 		},
 		{
-			Method: get, Path: Prefix + "/search", Action: action.SearchRead, Tag: tag, Summary: "Messages the caller may read that have these words, the newest first",
-			Query: paged(Param{Name: "q", Doc: "words", Required: true}), handler: giving(okay, a.search),
+			Method: get, Path: Prefix + "/search", Action: action.SearchRead, Tag: tag,
+			Summary: "Messages the caller may read that have these words, the newest first",
+			Query:   paged(Param{Name: "q", Doc: "words", Required: true}), handler: giving(okay, a.search),
 		},
 		{
 			Method: get, Path: Prefix + "/audit", Action: action.AuditRead, Tag: tag, Summary: "Who did what, the newest first",

@@ -24,7 +24,8 @@ const (
 func (a *API) table() []*Route {
 	var all []*Route
 	for _, part := range [][]Route{
-		a.metaRoutes(), a.spaceRoutes(), a.channelRoutes(), a.threadRoutes(), a.messageRoutes(), a.personalRoutes(), a.fileRoutes(), a.importRoutes(), a.syncRoutes(), a.permissionRoutes(), a.identityRoutes(),
+		a.metaRoutes(), a.spaceRoutes(), a.channelRoutes(), a.threadRoutes(), a.messageRoutes(), a.personalRoutes(),
+		a.fileRoutes(), a.importRoutes(), a.syncRoutes(), a.permissionRoutes(), a.identityRoutes(),
 		a.principalRoutes(wire.KindUser, "users", action.UserManage), a.principalRoutes(wire.KindAgent, "agents", action.AgentManage),
 		a.principalRoutes(wire.KindApp, "apps", action.AgentManage),
 	} {
