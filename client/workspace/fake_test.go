@@ -210,7 +210,7 @@ func (f *fake) handle(header http.Header, r *http.Request, body []byte) (int, an
 		return 200, wire.Discovery{Name: "fake", ProtocolVersions: []int{1}}
 	}
 	token, hasToken := strings.CutPrefix(r.Header.Get("Authorization"), "DPoP ")
-	if refused := f.prove(header, r.Header.Get("DPoP"), r.Method, f.origin+r.URL.EscapedPath(), token, f.nonceNow()); refused != "" {
+	if refused := f.prove(header, r.Header.Get("DPoP"), r.Method, f.originNow()+r.URL.EscapedPath(), token, f.nonceNow()); refused != "" {
 		return problem(401, refused)
 	}
 	if r.URL.Path == "/api/v1/auth/token" {
@@ -239,6 +239,12 @@ func (f *fake) handle(header http.Header, r *http.Request, body []byte) (int, an
 		f.answers[key] = answered{call, status, encoded}
 	}
 	return status, answer
+}
+
+func (f *fake) originNow() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.origin
 }
 
 func (f *fake) nonceNow() string {

@@ -78,7 +78,7 @@ func TestOutboxSurvivesKills(t *testing.T) {
 	thread := seed(f)
 	server := httptest.NewServer(f)
 	defer server.Close()
-	f.origin = server.URL
+	f.do(func(*world) { f.origin = server.URL })
 	dir := t.TempDir()
 	var took []string
 	for range 4 {
