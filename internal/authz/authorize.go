@@ -172,12 +172,9 @@ func Check(tx storage.Tx, by Caller, a action.Action, r Resource) (*Snapshot, er
 		s := system()
 		return s, Authorize(s, by, a, r, tx.Now())
 	}
-	s, found, err := Load(tx, by.Principal)
+	s, err := LoadCaller(tx, by)
 	if err != nil {
 		return nil, err
-	}
-	if !found {
-		return nil, fault.New(code.InvalidToken, "The account does not exist.")
 	}
 	return s, Authorize(s, by, a, r, tx.Now())
 }

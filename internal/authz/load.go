@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -20,6 +22,29 @@ func Load(tx storage.Tx, principalID string) (s *Snapshot, found bool, err error
 	s, found = all[principalID]
 	return s, found, nil
 }
+
+// LoadCaller reads the snapshot of who asks, for a decision of the same transaction. It refuses one that does not exist,
+// and a person whose sign-in has ended or whose device was revoked: what other nodes still believe about a token when that
+// was answered makes no difference to what is written after it (ES-8.5).
+func LoadCaller(tx storage.Tx, by Caller) (*Snapshot, error) {
+	all := map[string]*Snapshot{}
+	err := tx.Query(loadCaller, []any{by.Principal, tx.Now(), by.SignIn}, func(row storage.Row) error { return scan(row, all) })
+	if err != nil {
+		return nil, fmt.Errorf("load permissions of the caller: %w", err)
+	}
+	s := all[by.Principal]
+	switch {
+	case s == nil || s.Principal.ID == "":
+		return nil, fault.New(code.InvalidToken, "The account does not exist.")
+	case s.Principal.Status == signedOut:
+		return nil, fault.New(code.InvalidToken, "This sign-in has ended.")
+	default:
+		return s, nil
+	}
+}
+
+// signedOut stands in for the status of a caller whose sign-in has ended.
+const signedOut wire.Status = "signed out"
 
 // LoadMany reads the snapshots of several principals, in one statement. Who does not exist is not in the answer.
 func LoadMany(tx storage.Tx, principalIDs []string) (map[string]*Snapshot, error) {
@@ -56,6 +81,11 @@ SELECT m.principal_id, '', '', '', '', 0, 0, g.target_kind, g.target_id,
    AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $2)
 UNION ALL
 SELECT operator_agent_id, '', '', '', '', 0, 0, 'space', id, '', 'trigger', NULL FROM spaces WHERE operator_agent_id = $1`
+
+// loadCaller is loadOne with a status that says whether the caller's sign-in, if it is one of a person, still holds.
+var loadCaller = strings.Replace(loadOne, "p.status", `CASE WHEN $3 = '' OR EXISTS (
+           SELECT 1 FROM sign_ins i JOIN devices d ON d.id = i.device_id
+            WHERE i.id = $3 AND i.revoked_at IS NULL AND d.deleted_at IS NULL AND d.state <> 'revoked') THEN p.status ELSE '`+string(signedOut)+`' END`, 1)
 
 var loadMany = strings.ReplaceAll(loadOne, "= $1", "= ANY($1)")
 

@@ -12,26 +12,25 @@ import (
 //
 // They are remembered with their version. Every change of permissions raises it and waits for the lock that
 // the caller's writes hold on its principal, so that permissions of the same version are those that reading
-// them again would answer; what ends by itself carries its end.
+// them again would answer; what ends by itself carries its end. The end of a sign-in raises the version too: that is
+// why they are remembered for each sign-in.
 func (s *Service) permissions(tx storage.Tx, by authz.Caller, version int64) (*authz.Snapshot, error) {
 	if err := requireSomebody(by); err != nil {
 		return nil, err
 	}
+	who := by.Principal + " " + by.SignIn
 	s.mu.Lock()
-	known, found := s.snapshots.Get(by.Principal)
+	known, found := s.snapshots.Get(who)
 	s.mu.Unlock()
 	if found && known.Version == version {
 		return known, nil
 	}
-	loaded, found, err := authz.Load(tx, by.Principal)
+	loaded, err := authz.LoadCaller(tx, by)
 	if err != nil {
 		return nil, err
 	}
-	if !found {
-		return nil, fault.New(code.InvalidToken, "The account does not exist.")
-	}
 	s.mu.Lock()
-	s.snapshots.Put(by.Principal, loaded)
+	s.snapshots.Put(who, loaded)
 	s.mu.Unlock()
 	return loaded, nil
 }

@@ -50,7 +50,7 @@ type Service struct {
 	hooks          Hooks
 
 	mu sync.Mutex
-	// snapshots are permissions as of their version, by principal.
+	// snapshots are permissions as of their version, by principal and sign-in.
 	snapshots *lru.Cache[string, *authz.Snapshot] // guarded by mu
 }
 
