@@ -38,10 +38,10 @@ gap, until it is interrupted. With --json each line is one event as it came.`
 		err := c.Gateway(t, client.GatewayOptions{
 			Info: wire.ClientInfo{Platform: "cli", Version: version().Version}, Report: func(err error) { a.remark("cairn: " + render.Clean(err.Error())) },
 		}).Run(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			return err
 		}
-		return err
+		return nil
 	})
 	return cmd
 }
@@ -70,13 +70,13 @@ func (t *tailing) Ready(ctx context.Context, ready wire.Ready, from client.Posit
 	}
 	t.at = from
 	t.look(ctx)
-	t.remark("connected as @%s, from event %d", ready.Principal.Handle, from.Seq)
+	t.remarkf("connected as @%s, from event %d", ready.Principal.Handle, from.Seq)
 	return from, nil
 }
 
 // Resumed goes on.
 func (t *tailing) Resumed(context.Context, wire.Resumed) error {
-	t.remark("connected again")
+	t.remarkf("connected again")
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (t *tailing) CaughtUp(context.Context) error { return nil }
 
 // Resync goes on from the head: there is no copy to load anew.
 func (t *tailing) Resync(_ context.Context, why wire.Resync) (client.Position, error) {
-	t.remark("events before %d cannot be caught up (%s)", why.HeadSeq+1, why.Reason)
+	t.remarkf("events before %d cannot be caught up (%s)", why.HeadSeq+1, why.Reason)
 	t.at = client.Position{Seq: why.HeadSeq, Epoch: why.SyncEpoch}
 	return t.at, nil
 }
@@ -118,10 +118,10 @@ func (t *tailing) Down(why error) {
 	if errors.As(why, &closed) && closed.Code == code.CloseDeviceReplaced {
 		return // the command ends and says so
 	}
-	t.remark("not connected: %v", why)
+	t.remarkf("not connected: %v", why)
 }
 
-func (t *tailing) remark(format string, args ...any) {
+func (t *tailing) remarkf(format string, args ...any) {
 	if !t.app.json {
 		t.app.remark(render.Clean(fmt.Sprintf("── "+format, args...)))
 	}

@@ -109,8 +109,8 @@ func (one *viewer) greet(url string, s *seat, greet greeting) error {
 		return err
 	}
 	var hello struct {
-		Op string
-		D  wire.Hello
+		Op string     `json:"op"`
+		D  wire.Hello `json:"d"`
 	}
 	if err := json.Unmarshal(frame, &hello); err != nil || hello.Op != wire.OpHello {
 		return fmt.Errorf("the gateway began with %q: %w", frame, err)
@@ -196,7 +196,9 @@ func (one *viewer) noteOccurred(frame []byte) {
 
 // noteReady keeps what ready says about the gateway session.
 func (one *viewer) noteReady(frame []byte) {
-	var ready struct{ D wire.Ready }
+	var ready struct {
+		D wire.Ready `json:"d"`
+	}
 	if one.seat == nil || json.Unmarshal(frame, &ready) != nil {
 		return
 	}

@@ -164,14 +164,6 @@ func (p *premises) threads(ctx context.Context, channel string, n int) ([]string
 	})
 }
 
-// talk writes n messages into threads, in no order.
-func (p *premises) talk(ctx context.Context, by authz.Caller, threads []string, n int) error {
-	return each(n, 64, func(i int) error {
-		_, _, err := p.domain.CreateMessage(ctx, by, threads[i%len(threads)], wire.NewMessage{ClientMsgID: p.env.NewID(), ContentMD: messageText})
-		return err
-	})
-}
-
 // each runs work for 0 to n-1, so many at a time.
 func each(n, together int, work func(i int) error) error {
 	var (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -175,11 +176,7 @@ func (p *premises) teams(ctx context.Context) (threads, codes []string, err erro
 		}
 		everybody = append(everybody, people...)
 	}
-	signing := make([]string, len(threads))
-	for i := range signing {
-		signing[i] = p.owner.Principal
-	}
-	codes, err = p.codes(ctx, append(signing, everybody...))
+	codes, err = p.codes(ctx, slices.Concat(slices.Repeat([]string{p.owner.Principal}, len(threads)), everybody))
 	return threads, codes, err
 }
 

@@ -26,17 +26,18 @@ func (r Report) Markdown() string {
 
 // Page puts the report into the page of all suites, in place of what it said about this one before.
 func (r Report) Page(before string) string {
-	out := pageHead
+	var out strings.Builder
+	out.WriteString(pageHead)
 	for _, suite := range []Suite{Sessions(), Workspace()} {
 		part := partOf(before, suite)
 		if suite.name == r.Surface {
 			part = r.Markdown()
 		}
 		if part != "" {
-			out += "\n" + strings.TrimSpace(part) + "\n"
+			out.WriteString("\n" + strings.TrimSpace(part) + "\n")
 		}
 	}
-	return out
+	return out.String()
 }
 
 // partOf answers what a page says about a suite, or "".

@@ -158,7 +158,8 @@ func gather(ctx context.Context, s *stage) error {
 		if len(p.devices) > 1 {
 			names = p.called + "'s two"
 		}
-		err := s.say(names, "live, with %d spaces, %d channels, %d threads, %d messages", len(held.Spaces), len(held.Channels), len(held.Threads), len(held.Messages))
+		err := s.say(names, "live, with %d spaces, %d channels, %d threads, %d messages",
+			len(held.Spaces), len(held.Channels), len(held.Threads), len(held.Messages))
 		if err != nil {
 			return err
 		}

@@ -78,25 +78,9 @@ func inOrder(d *device, thread, beginning string) error {
 
 // revoke takes access away while people talk, and gives it to somebody else.
 func revoke(ctx context.Context, s *stage) error {
-	const before, all = 10, 30
 	main, dara := s.private.MainThreadID, s.dara.first()
-	err := together([]*device{s.laptop, s.desktop, dara}, func(d *device) error {
-		for i := range all {
-			if d == s.laptop && i == before {
-				if err := s.laptop.account.Client().RemoveMember(ctx, s.leads.ID, s.dara.id); err != nil {
-					return fmt.Errorf("remove Dara from the leads: %w", err)
-				}
-			}
-			if err := d.send(ctx, main, fmt.Sprintf("%s, secret %d", d.owner.called, i+1)); err != nil {
-				return err
-			}
-		}
-		return d.account.Outbox().Idle(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.level(ctx, s.devices()...); err != nil {
+	err := together([]*device{s.laptop, s.desktop, dara}, func(d *device) error { return s.whisper(ctx, d, main) })
+	if err = errors.Join(err, s.level(ctx, s.devices()...)); err != nil {
 		return err
 	}
 	refused := len(dara.account.Outbox().Entries())
@@ -112,6 +96,22 @@ func revoke(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.admit(ctx)
+}
+
+// whisper writes into #leads; Ada removes Dara in the middle of it.
+func (s *stage) whisper(ctx context.Context, d *device, main string) error {
+	const before, all = 10, 30
+	for i := range all {
+		if d == s.laptop && i == before {
+			if err := d.account.Client().RemoveMember(ctx, s.leads.ID, s.dara.id); err != nil {
+				return fmt.Errorf("remove Dara from the leads: %w", err)
+			}
+		}
+		if err := d.send(ctx, main, fmt.Sprintf("%s, secret %d", d.owner.called, i+1)); err != nil {
+			return err
+		}
+	}
+	return d.account.Outbox().Idle(ctx)
 }
 
 // admit gives Emil the channel that Dara lost: he sees it from now on.

@@ -111,8 +111,8 @@ func (v *server) stop() error {
 		return nil
 	case <-timer.C:
 		_ = v.cmd.Process.Kill() // fails only when it has ended
-		<-v.done
-		return fmt.Errorf("server: did not end within %v", endWithin)
+		how := <-v.done
+		return fmt.Errorf("server: did not end within %v: %w", endWithin, how)
 	}
 }
 
