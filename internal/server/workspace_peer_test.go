@@ -56,6 +56,7 @@ func newPeer(t *testing.T, node *servertest.Server, user, name string) *peer {
 	require.NoError(t, err)
 	_, err = p.Client().SignIn(t.Context(), workspace.LoginCode(made.Code))
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
@@ -69,7 +70,6 @@ func (p *peer) run() {
 		if err := <-ended; err != nil {
 			p.t.Errorf("run account: %v", err)
 		}
-		_ = p.Close()
 	})
 }
 
@@ -216,6 +216,8 @@ func (p *peer) stored(ctx context.Context, threads []string) map[string]bool {
 // company is peers that talk in two threads.
 type company struct {
 	t       *testing.T
+	owner   *servertest.Person
+	space   string
 	peers   []*peer
 	threads []string
 	at      []string // where each peer is led to
@@ -230,6 +232,7 @@ func newCompany(t *testing.T, node *servertest.Server) *company {
 	c := &company{t: t, over: make(chan struct{})}
 	owner := node.Person(t, "owner")
 	space := owner.Space(t, "space")
+	c.owner, c.space = owner, space.ID
 	for _, name := range []string{"one", "two"} {
 		c.threads = append(c.threads, owner.Channel(t, space.ID, name).MainThreadID)
 	}

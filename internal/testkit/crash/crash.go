@@ -94,6 +94,9 @@ func Start(t testing.TB, database string, settings ...string) *Process {
 // URL is the base URL of the running server, or of the last one.
 func (p *Process) URL() string { return *p.url.Load() }
 
+// PID is the process id of the running server.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
 // Kill kills the server without warning (SIGKILL) and waits until it is gone.
 func (p *Process) Kill() {
 	p.t.Helper()
