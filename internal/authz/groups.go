@@ -178,7 +178,11 @@ func (s *Service) PutMember(ctx context.Context, by Caller, groupID, principalID
 		if err != nil {
 			return wire.Group{}, fmt.Errorf("store group member: %w", err)
 		}
-		return s.changedGroup(tx, by, auditMemberPut, groupID, map[string]any{"principal_id": principalID, "expires_at": in.ExpiresAt})
+		detail := map[string]any{"principal_id": principalID}
+		if in.ExpiresAt != nil {
+			detail["expires_at"] = in.ExpiresAt
+		}
+		return s.changedGroup(tx, by, auditMemberPut, groupID, detail)
 	})
 }
 
