@@ -11,15 +11,8 @@ import (
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
-type (
-	spacePayload   = wire.SpaceEvent
-	channelPayload = wire.ChannelEvent
-	messagePayload = wire.MessageEvent
-	filePayload    = wire.FileEvent
-)
-
 // event is one event of the log, encoded once for whoever receives it. Its record and its frame change when it is
-// redacted; they are guarded by the hub's mu once the hub has it.
+// redacted; they are guarded by the gateway's mu once the gateway has it.
 type event struct {
 	record *eventlog.Record
 	kind   *eventlog.Type

@@ -186,13 +186,16 @@ const keptOut = 16
 func (g *Gateway) flush() {
 	var shared joiner
 	for i, s := range g.touched {
+		g.touched[i] = nil
+		if len(s.out) == 0 {
+			continue // it was ended by a later event of the same delivery, and what it was given went with it
+		}
 		s.stream.SendMany(shared.join(s.out))
 		s.told = s.out[len(s.out)-1].record.Seq
 		clear(s.out)
 		if s.out = s.out[:0]; cap(s.out) > keptOut {
 			s.out = nil
 		}
-		g.touched[i] = nil
 	}
 	g.touched = g.touched[:0]
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 )
 
-// principal is somebody with connections here. It is guarded by the hub's mu.
+// principal is somebody with connections here. It is guarded by the gateway's mu.
 type principal struct {
 	id string
 	// permissions follow the log; nil until they were read for the first connection.
@@ -26,7 +26,7 @@ type principal struct {
 }
 
 // index finds who may possibly receive an event. Its lists may name too many, never too few: each receiver is asked.
-// Where a principal has lost a place its entry stays until the list is cleaned. It is guarded by the hub's mu.
+// Where a principal has lost a place its entry stays until the list is cleaned. It is guarded by the gateway's mu.
 type index struct {
 	channels, spaces, homes map[string]*list
 	wide                    *list
@@ -39,7 +39,7 @@ type list struct {
 }
 
 // entry is a principal in a list, with the decision whether it reads the place of the list. The decision stands while
-// epoch is the principal's and places the hub's, and is made anew then.
+// epoch is the principal's and places the gateway's, and is made anew then.
 type entry struct {
 	p             *principal
 	epoch, places uint32

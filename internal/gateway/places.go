@@ -6,10 +6,11 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // places is where channels are and what caps levels on them, in the order of the log (ES-8.1). It is as large as the
-// two tables it mirrors. It is guarded by the hub's mu.
+// two tables it mirrors. It is guarded by the gateway's mu.
 type places struct {
 	spaces   map[string]spaceState
 	channels map[string]channelState
@@ -81,12 +82,12 @@ func (p *places) setChannel(id string, c channelState) {
 func (p *places) apply(ev *event) bool {
 	switch ev.kind.Name {
 	case eventlog.SpaceCreated, eventlog.SpaceUpdated, eventlog.SpaceArchived, eventlog.SpaceUnarchived:
-		if body, ok := payloadOf[spacePayload](ev.record); ok {
+		if body, ok := payloadOf[wire.SpaceEvent](ev.record); ok {
 			p.setSpace(body.Space.ID, spaceState{archived: body.Space.ArchivedAt != nil, version: body.Space.Version})
 		}
 		return true
 	case eventlog.ChannelCreated, eventlog.ChannelUpdated, eventlog.ChannelArchived, eventlog.ChannelUnarchived:
-		if body, ok := payloadOf[channelPayload](ev.record); ok {
+		if body, ok := payloadOf[wire.ChannelEvent](ev.record); ok {
 			c := body.Channel
 			p.setChannel(c.ID, channelState{space: c.SpaceID, archived: c.ArchivedAt != nil, readOnly: c.ReadOnly, version: c.Version})
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/eventlog"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // Bounds of the newest events that are remembered, for connections that come back.
@@ -13,7 +14,7 @@ const (
 	maxRememberedBytes = 32 << 20
 )
 
-// ring remembers the newest events of the log without a gap. It is guarded by the hub's mu.
+// ring remembers the newest events of the log without a gap. It is guarded by the gateway's mu.
 type ring struct {
 	events []*event // ascending, dense
 	bytes  int
@@ -64,7 +65,7 @@ func (r *ring) redact(by *event) {
 		if ev.kind.Redact == nil || ev.record.Redacted || ev.record.Resource.ID != by.record.Resource.ID || ev == by {
 			continue
 		}
-		if body, ok := payloadOf[messagePayload](ev.record); ok && ev.kind.Resource == "message" {
+		if body, ok := payloadOf[wire.MessageEvent](ev.record); ok && ev.kind.Resource == "message" {
 			for _, file := range body.Message.Attachments {
 				attached[file.ID] = true
 			}
@@ -97,13 +98,13 @@ func (r *ring) forgetUpTo(i int) {
 func deletion(ev *event) (time.Time, bool) {
 	switch ev.kind.Name {
 	case eventlog.MessageDeleted:
-		body, ok := payloadOf[messagePayload](ev.record)
+		body, ok := payloadOf[wire.MessageEvent](ev.record)
 		if !ok || body.Message.DeletedAt == nil {
 			return ev.record.OccurredAt, true
 		}
 		return *body.Message.DeletedAt, true
 	case eventlog.FileUpdated:
-		body, ok := payloadOf[filePayload](ev.record)
+		body, ok := payloadOf[wire.FileEvent](ev.record)
 		if ok && body.File.DeletedAt != nil {
 			return *body.File.DeletedAt, true
 		}

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -272,4 +271,4 @@ func (c Config) typing(s State, now time.Time, op Op, typing *wire.Typing) (Stat
 func Seconds(wait time.Duration) int64 { return int64((wait + time.Second - 1) / time.Second) }
 
 // Versions are the protocol versions the gateway speaks (ES-6.1).
-func Versions() []int { return slices.Clone([]int{wire.ProtocolVersion}) }
+func Versions() []int { return []int{wire.ProtocolVersion} }
