@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -211,6 +212,6 @@ func (t *Tail) read(ctx context.Context) error {
 
 func (t *Tail) page(ctx context.Context) ([]*Record, error) {
 	return storage.Read(ctx, t.options.DB, func(tx storage.Tx) ([]*Record, error) {
-		return query(tx, `SELECT `+columns+` FROM event_log WHERE seq > $1 ORDER BY seq LIMIT $2`, t.last, tailPage)
+		return After(tx, t.last, math.MaxInt64, tailPage)
 	})
 }
