@@ -26,7 +26,6 @@ type ended struct {
 	grants     []wire.Grant
 	members    []membership
 	principals []string // whom it touches
-	full       bool     // there may be more
 }
 
 type membership struct{ group, principal string }
@@ -51,7 +50,6 @@ func readEnded(tx storage.Tx) (ended, error) {
 	if err != nil {
 		return ended{}, fmt.Errorf("find ended memberships: %w", err)
 	}
-	e.full = len(e.grants) == maxEnded || len(e.members) == maxEnded
 	for _, grant := range e.grants {
 		ids, err := subjectPrincipals(tx, grant.Subject)
 		if err != nil {

@@ -52,7 +52,7 @@ func LoadMany(tx storage.Tx, principalIDs []string) (map[string]*Snapshot, error
 }
 
 // asTold reads snapshots as they were told to their principals: what has ended counts until the sweep has
-// ended it (endExpired). Ask them about the moment untold.
+// ended it (Service.end). Ask them about the moment untold.
 func asTold(tx storage.Tx, principalIDs []string) (map[string]*Snapshot, error) {
 	return load(tx, loadMany, principalIDs, untold)
 }

@@ -128,8 +128,7 @@ func (s *Snapshot) SeesEverything(now time.Time) bool {
 	return s.Active() && highest(s.instance, now) != wire.LevelNone
 }
 
-// GrantedSpaces answers the spaces with a grant on the space itself; GrantedChannels the channels with a
-// grant of their own, by their space.
+// GrantedSpaces answers the spaces with a grant on the space itself.
 func (s *Snapshot) GrantedSpaces(now time.Time) []string { return live(s.spaces, now) }
 
 // GrantedChannels answers the channels with a grant on the channel itself.
