@@ -229,7 +229,7 @@ func (s *Service) release(tx storage.Tx, d deletion, held ties) error {
 	}
 	s.wakeAfter(tx, held.all()...)
 	return audit.Write(tx, s.env, audit.Entry{
-		UserID: who(d.caller), DeviceID: d.byDevice, Action: audit.DeviceDelete,
+		UserID: d.caller.AuditID(), DeviceID: d.byDevice, Action: audit.DeviceDelete,
 		Detail: map[string]string{"device_id": d.deviceID},
 	})
 }

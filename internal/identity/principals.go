@@ -31,24 +31,13 @@ const (
 const maxDisplayName = 200
 
 // Operator is the caller of the command line: it has the database in its hands, and nothing is refused to it.
-func Operator() authz.Caller { return authz.Caller{Kind: wire.KindSystem} }
+func Operator() authz.Caller { return authz.System() }
 
 // May answers nil when by may carry out an action that has no place: owners of the instance (WS-AZ-7), or
 // what the table says of everybody; the operator always may. It decides from rows of the transaction.
 func May(tx storage.Tx, by authz.Caller, a action.Action) error {
-	if by.Kind == wire.KindSystem {
-		return nil
-	}
 	_, err := authz.Check(tx, by, a, authz.Resource{})
 	return err
-}
-
-// Who is who did something, for an audit row.
-func who(by authz.Caller) string {
-	if by.Kind == wire.KindSystem {
-		return audit.System
-	}
-	return by.Principal
 }
 
 const principalColumns = `id, kind, handle, display_name, status, version`
@@ -293,7 +282,7 @@ func (s *Service) storePrincipal(tx storage.Tx, by authz.Caller, principal *wire
 
 func (s *Service) note(tx storage.Tx, by authz.Caller, audited string, principal wire.Principal) error {
 	return audit.Write(tx, s.env, audit.Entry{
-		UserID: who(by), DeviceID: by.Device, Action: audited, TargetKind: string(principal.Kind), TargetID: principal.ID,
+		UserID: by.AuditID(), DeviceID: by.Device, Action: audited, TargetKind: string(principal.Kind), TargetID: principal.ID,
 		Detail: map[string]string{"handle": principal.Handle, "status": string(principal.Status)},
 	})
 }

@@ -121,7 +121,7 @@ func (s *Service) approve(tx storage.Tx, by authz.Caller, device wsp.Device) (ws
 				return err
 			}
 			return audit.Write(tx, s.env, audit.Entry{
-				UserID: who(by), DeviceID: by.Device, Action: actionDeviceApprove, TargetKind: "device", TargetID: device.ID,
+				UserID: by.AuditID(), DeviceID: by.Device, Action: actionDeviceApprove, TargetKind: "device", TargetID: device.ID,
 			})
 		},
 	})

@@ -30,7 +30,7 @@ func (s *Service) MakeLoginCode(ctx context.Context, userRef string) (wire.Login
 	if err != nil {
 		return wire.LoginCode{}, err
 	}
-	return s.makeLoginCode(ctx, operator(), user)
+	return s.makeLoginCode(ctx, identity.Operator(), user)
 }
 
 // MakeOwnLoginCode makes a code with which the caller signs in on another device. It takes a recent
@@ -62,7 +62,7 @@ func (s *Service) makeLoginCode(ctx context.Context, by authz.Caller, user strin
 			return wire.LoginCode{}, fmt.Errorf("add login code: %w", err)
 		}
 		return made, audit.Write(tx, s.Env, audit.Entry{
-			UserID: auditor(by), DeviceID: by.Device, Action: actionLoginCode, TargetKind: "user", TargetID: user,
+			UserID: by.AuditID(), DeviceID: by.Device, Action: actionLoginCode, TargetKind: "user", TargetID: user,
 		})
 	})
 }

@@ -8,10 +8,8 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
-	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
-	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // Logout ends the caller's sign-in: its tokens are no good any more, and its connections end (ES-8.5). A
@@ -78,14 +76,3 @@ func (s *Service) SetPassword(ctx context.Context, userRef, newPassword string) 
 		return audit.Write(tx, s.Env, audit.Entry{UserID: audit.System, Action: actionPassword, TargetKind: "user", TargetID: user})
 	})
 }
-
-// auditor is who did something, for an audit row.
-func auditor(by authz.Caller) string {
-	if by.Kind == wire.KindSystem {
-		return audit.System
-	}
-	return by.Principal
-}
-
-// operator is the caller of the command line.
-func operator() authz.Caller { return identity.Operator() }

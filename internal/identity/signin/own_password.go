@@ -32,7 +32,7 @@ func (s *Service) SetOwnPassword(ctx context.Context, by authz.Caller, newPasswo
 			return fmt.Errorf("set password: %w", err)
 		}
 		return audit.Write(tx, s.Env, audit.Entry{
-			UserID: auditor(by), DeviceID: by.Device, Action: actionPassword, TargetKind: "user", TargetID: by.Principal,
+			UserID: by.AuditID(), DeviceID: by.Device, Action: actionPassword, TargetKind: "user", TargetID: by.Principal,
 		})
 	})
 }

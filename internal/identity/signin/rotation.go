@@ -49,7 +49,7 @@ func (s *Service) RotateKeys(ctx context.Context, by authz.Caller) (string, erro
 		s.wakeAfter(tx)
 		tx.AfterCommit(s.keys.forget)
 		return id, audit.Write(tx, s.Env, audit.Entry{
-			UserID: auditor(by), DeviceID: by.Device, Action: actionKeyRotate, TargetKind: "signing_key", TargetID: id,
+			UserID: by.AuditID(), DeviceID: by.Device, Action: actionKeyRotate, TargetKind: "signing_key", TargetID: id,
 		})
 	})
 }

@@ -108,7 +108,7 @@ func (s *Service) insertToken(
 	err := tx.Exec(
 		`INSERT INTO api_tokens (id, principal_id, name, hash, hint, dpop_jkt, scopes, created_by, created_at, expires_at)
 		 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		id, principal, request.Name, hash, hint, thumbprint, scopes, auditor(by), tx.Now(), request.ExpiresAt)
+		id, principal, request.Name, hash, hint, thumbprint, scopes, by.AuditID(), tx.Now(), request.ExpiresAt)
 	if err != nil {
 		return wire.APIToken{}, fmt.Errorf("add API token: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *Service) insertToken(
 
 func (s *Service) noteToken(tx storage.Tx, by authz.Caller, audited, principal, id string) error {
 	return audit.Write(tx, s.Env, audit.Entry{
-		UserID: auditor(by), DeviceID: by.Device, Action: audited, TargetKind: "api_token", TargetID: id,
+		UserID: by.AuditID(), DeviceID: by.Device, Action: audited, TargetKind: "api_token", TargetID: id,
 		Detail: map[string]string{"principal_id": principal},
 	})
 }
