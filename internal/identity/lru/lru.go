@@ -59,13 +59,3 @@ func (c *Cache[K, V]) Drop(key K) {
 
 // Len is how many entries there are.
 func (c *Cache[K, V]) Len() int { return len(c.entries) }
-
-// Oldest answers the entry that was used longest ago.
-func (c *Cache[K, V]) Oldest() (key K, value V, found bool) {
-	element := c.byUse.Back()
-	if element == nil {
-		return key, value, false
-	}
-	last := element.Value.(slot[K, V])
-	return last.key, last.value, true
-}
