@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/workspace/place"
 )
 
 const (
@@ -31,17 +31,16 @@ func positionOf(route, cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil
 	}
-	wrong := fault.Invalid("cursor", "must be the next_cursor of an earlier page of this list")
 	if len(cursor) > maxCursor {
-		return "", wrong
+		return "", place.BadCursor()
 	}
 	decoded, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil {
-		return "", wrong
+		return "", place.BadCursor()
 	}
 	of, position, found := strings.Cut(string(decoded), "\x00")
 	if !found || of != route || position == "" || !utf8.ValidString(position) || strings.ContainsRune(position, 0) {
-		return "", wrong
+		return "", place.BadCursor()
 	}
 	return position, nil
 }

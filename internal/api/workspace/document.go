@@ -109,7 +109,7 @@ func (s *schemas) success(route *Route) *huma.Response {
 		Headers:     map[string]*huma.Param{wire.HeaderTrace: header("Names the request in the server's log")},
 	}
 	if route.Access != Public {
-		response.Headers[wire.HeaderDPoPNonce] = header("The nonce for the next proofs; missing while the last one is good")
+		response.Headers[wire.HeaderDPoPNonce] = header("The nonce for the next proofs")
 	}
 	if route.keyed() || route.Replays {
 		response.Headers[wire.HeaderIdempotentReplay] = header("true: this is the answer to an earlier request")

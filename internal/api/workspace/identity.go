@@ -69,7 +69,7 @@ func (a *API) putPassword(c *call, in Password) error {
 	return a.SignIn.SetOwnPassword(c.Context(), c.by, in.Password)
 }
 
-// devices is one page: nobody has more devices than a list holds.
+// devices is one page: the 1 000 that were seen last.
 func (a *API) devices(c *call) (wire.Page[wire.Device], error) {
 	devices, err := a.Identity.WorkspaceDevices(c.Context(), c.by.Principal)
 	if devices == nil {

@@ -24,7 +24,8 @@ const (
 type Route struct {
 	Method string
 	Path   string // a pattern of http.ServeMux, with Prefix
-	// Action is what the route does, a row of the action table (WS-AZ-4). Public routes have none.
+	// Action is what the route does, a row of the action table (WS-AZ-4). Public routes have none, but for the
+	// gateway, which authorises by itself.
 	Action  action.Action
 	Access  Access
 	Tag     string

@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/cairnsync/cairn/internal/authz/action"
-	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/workspace/place"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -61,7 +60,7 @@ func (a *API) audit(c *call) (wire.Page[wire.AuditEntry], error) {
 	var before int64
 	if after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil || before < 1 {
-			return wire.Page[wire.AuditEntry]{}, fault.Invalid("cursor", "must be the next_cursor of an earlier page of this list")
+			return wire.Page[wire.AuditEntry]{}, place.BadCursor()
 		}
 	}
 	entries, more, err := a.Authz.Audit(c.Context(), c.by, before, c.limit())
