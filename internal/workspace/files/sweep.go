@@ -49,11 +49,11 @@ func contents(tx storage.Tx, query string, args ...any) ([]content, error) {
 func (s *Service) removeContent(ctx context.Context, sha256 string) error {
 	keys := []storage.Key{{Lock: storage.LockBlobs, ID: sha256}}
 	return s.DB.Write(ctx, keys, func(tx storage.Tx) error {
-		users, err := contents(tx, `SELECT id, id FROM files WHERE sha256 = $1 AND deleted_at IS NULL LIMIT 1`, sha256)
+		used, err := tx.Get(`SELECT 1 FROM files WHERE sha256 = $1 AND deleted_at IS NULL LIMIT 1`, []any{sha256}, new(int64))
 		if err != nil {
-			return err
+			return fmt.Errorf("ask who uses a content: %w", err)
 		}
-		if len(users) > 0 {
+		if used {
 			if err := tx.Exec(`UPDATE file_blobs SET unused_at = NULL WHERE sha256 = $1`, sha256); err != nil {
 				return fmt.Errorf("keep content: %w", err)
 			}
