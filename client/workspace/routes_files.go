@@ -80,7 +80,7 @@ func (c *Client) streaming(
 		if err != nil {
 			return err
 		}
-		err = c.stream1(ctx, made, token, prepare, take)
+		err = c.streamOnce(ctx, made, token, prepare, take)
 		if endsToken(err) {
 			spent = token
 		} else if err == nil || !worthRetry(err) {
@@ -92,7 +92,7 @@ func (c *Client) streaming(
 	}
 }
 
-func (c *Client) stream1(
+func (c *Client) streamOnce(
 	ctx context.Context, made Call, token string, prepare func(*http.Request), take func(*http.Response, Call) error,
 ) error {
 	request, err := c.request(ctx, made)

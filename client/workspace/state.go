@@ -81,7 +81,7 @@ type draft struct {
 	Loaded bool `json:"loaded,omitempty"` // the content is here, not only the version
 }
 
-// Change is told to who listens: what kind of object changed.
+// Change is told to who listens: something is not as it was.
 type Change struct {
 	Event *Event // what was applied; nil for something loaded
 	Own   bool   // this device made it: its echo needs no reaction (ES-14)
