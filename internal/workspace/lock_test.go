@@ -1,8 +1,6 @@
 package workspace_test
 
 import (
-	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,45 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
+	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/workspace"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
-
-// pausing is a database whose writers stop once before a statement that begins with certain words.
-type pausing struct {
-	storage.DB
-
-	before  string
-	once    sync.Once
-	reached chan struct{}
-	resume  chan struct{}
-}
-
-func pauseBefore(db storage.DB, words string) *pausing {
-	return &pausing{DB: db, before: words, reached: make(chan struct{}), resume: make(chan struct{})}
-}
-
-func (p *pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
-	return p.DB.Write(ctx, keys, func(tx storage.Tx) error { return fn(&pausingTx{tx, p}) })
-}
-
-type pausingTx struct {
-	storage.Tx
-
-	pause *pausing
-}
-
-func (tx *pausingTx) Exec(query string, args ...any) error {
-	if strings.HasPrefix(query, tx.pause.before) {
-		tx.pause.once.Do(func() {
-			close(tx.pause.reached)
-			<-tx.pause.resume
-		})
-	}
-	return tx.Tx.Exec(query, args...)
-}
 
 // An edit tells of the reactions and pins it has read: none may come between the reading and its place in
 // the log.
@@ -68,18 +34,15 @@ func TestNothingComesBetweenAnEditAndItsEvent(t *testing.T) {
 				channel := w.text()
 				m := w.say(w.owner, channel.MainThreadID, "x")
 				head, before := w.head(), w.fresh(w.owner, channel.SpaceID)
-				slow := pauseBefore(testkit.Open(t, storage.Options{URL: db.URL, Migrate: storage.MigrateRefuse}), "UPDATE messages")
-				node := *w
-				node.Service = workspace.New(workspace.Options{
-					DB: slow, Log: w.log, Authz: authz.New(slow, w.log, w.env), Env: w.env, MaxChars: 100, MaxPayload: maxPayload,
-				})
+				slow := team.PauseBefore(testkit.Open(t, storage.Options{URL: db.URL, Migrate: storage.MigrateRefuse}), "UPDATE messages")
+				node := w.at(slow)
 				var group sync.WaitGroup
 				group.Go(func() {
 					if _, err := node.EditMessage(t.Context(), w.owner, m.ID, version(1), wire.EditMessage{ContentMD: "y"}); err != nil {
 						t.Error(err)
 					}
 				})
-				<-slow.reached
+				<-slow.Reached
 				done := make(chan error, 1)
 				group.Go(func() { done <- act(w, w.owner, m) })
 				select {
@@ -87,11 +50,73 @@ func TestNothingComesBetweenAnEditAndItsEvent(t *testing.T) {
 					t.Error("it did not wait for the edit")
 				case <-time.After(200 * time.Millisecond): // it waits
 				}
-				close(slow.resume)
+				close(slow.Resume)
 				group.Wait()
 				before.follow(w, w.owner, channel.SpaceID, head)
 				same(w, w.fresh(w.owner, channel.SpaceID), before)
 				require.EqualValues(w, 2, before.Messages[m.ID].Version)
+			})
+		})
+	}
+}
+
+// at is the world on another node.
+func (w *world) at(db storage.DB) *world {
+	node := *w
+	node.Service = workspace.New(workspace.Options{
+		DB: db, Log: w.log, Authz: authz.New(db, w.log, w.env), Env: w.env, MaxChars: 100, MaxPayload: maxPayload,
+	})
+	return &node
+}
+
+// A reaction names the channel of its thread: a move that has read its own channels before must not come into
+// the log before it.
+func TestAMoveWaitsForReactions(t *testing.T) {
+	t.Parallel()
+	acts := map[string]struct {
+		words, event string
+		act          func(w *world, m wire.Message) error
+	}{
+		"added": {"INSERT INTO reactions", eventlog.ReactionAdded, func(w *world, m wire.Message) error {
+			return w.AddReaction(w.Context(), w.owner, m.ID, "👍")
+		}},
+		"removed": {"DELETE FROM reactions", eventlog.ReactionRemoved, func(w *world, m wire.Message) error {
+			return w.RemoveReaction(w.Context(), w.owner, m.ID, "👎")
+		}},
+	}
+	for name, one := range acts {
+		t.Run("ES-8.1 "+name, func(t *testing.T) {
+			t.Parallel()
+			testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+				w := newWorld(t, db.DB)
+				channel := w.text()
+				secret := w.channel(channel.SpaceID, wire.ChannelText)
+				started := w.start(w.owner, channel.ID, "moves")
+				require.NoError(t, w.AddReaction(t.Context(), w.owner, started.Message.ID, "👎"))
+				head := w.head()
+				slow := team.PauseBefore(testkit.Open(t, storage.Options{URL: db.URL, Migrate: storage.MigrateRefuse}), one.words)
+				var group sync.WaitGroup
+				group.Go(func() {
+					if err := one.act(w.at(slow), started.Message); err != nil {
+						t.Error(err)
+					}
+				})
+				<-slow.Reached
+				moved := make(chan error, 1)
+				group.Go(func() {
+					_, err := w.MoveThread(t.Context(), w.owner, started.Thread.ID, nil, wire.MoveThread{ChannelID: secret.ID})
+					moved <- err
+				})
+				select {
+				case <-moved:
+					t.Error("the move did not wait for the reaction")
+				case <-time.After(200 * time.Millisecond): // it waits
+				}
+				close(slow.Resume)
+				group.Wait()
+				events := w.since(head)
+				require.Equal(t, one.event, events[0].Type)
+				require.Equal(t, eventlog.ThreadMoved, events[1].Type)
 			})
 		})
 	}

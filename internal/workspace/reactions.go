@@ -66,8 +66,12 @@ func (s *Service) react(ctx context.Context, by authz.Caller, id, emoji string, 
 	if err != nil {
 		return err
 	}
-	keys := []storage.Key{{Lock: storage.LockMessages, ID: id}, by.Lock()}
-	return s.db.Write(ctx, keys, func(tx storage.Tx) error {
+	known, err := s.fixedOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	// The thread, too: behind a move the event would name the channel that the thread has left.
+	return s.db.Write(ctx, messageKeys(by, known.threadID, id), func(tx storage.Tx) error {
 		message, _, err := AuthorizedMessage(tx, by, action.ReactionWrite, id)
 		if err != nil {
 			return err

@@ -214,19 +214,18 @@ func (s *Service) Delete(ctx context.Context, by authz.Caller, fileID string, if
 	if err != nil {
 		return err
 	}
-	keys := []storage.Key{by.Lock(), {Lock: storage.LockFiles, ID: id}}
-	return s.DB.Write(ctx, keys, func(tx storage.Tx) error {
+	_, err = change(ctx, s, id, []storage.Key{by.Lock()}, func(tx storage.Tx) (struct{}, error) {
 		file, found, err := fileOf(tx, id)
 		if err != nil {
-			return err
+			return struct{}{}, err
 		}
 		if !found {
-			return fault.Missing("File")
+			return struct{}{}, fault.Missing("File")
 		}
 		if err := mayDelete(tx, by, &file); err != nil {
-			return err
+			return struct{}{}, err
 		}
-		_, err = idempotency.Once(tx, by.Key, func() (struct{}, error) {
+		return idempotency.Once(tx, by.Key, func() (struct{}, error) {
 			if file.DeletedAt != nil {
 				return struct{}{}, nil
 			}
@@ -235,8 +234,8 @@ func (s *Service) Delete(ctx context.Context, by authz.Caller, fileID string, if
 			}
 			return struct{}{}, s.delete(tx, by.Actor(), by.Correlation, file)
 		})
-		return err
 	})
+	return err
 }
 
 // mayDelete refuses with forbidden what the caller may read and does not own, and with not_found the rest.

@@ -1,13 +1,17 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
+	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/storage"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -105,7 +109,71 @@ func holders(tx storage.Tx, id string) ([]holder, error) {
 	return all, nil
 }
 
-// tell writes file.updated for each channel with a message that holds the file.
+// holdingThreads answers the threads with a message that holds a file, by id.
+func holdingThreads(tx storage.Tx, id string) ([]string, error) {
+	var all []string
+	err := tx.Query(`SELECT DISTINCT m.thread_id FROM message_files h JOIN messages m ON m.id = h.message_id
+		  WHERE h.file_id = $1 AND m.deleted_at IS NULL ORDER BY m.thread_id`,
+		[]any{id}, func(row storage.Row) error {
+			var thread string
+			err := row.Scan(&thread)
+			all = append(all, thread)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read which threads hold a file: %w", err)
+	}
+	return all, nil
+}
+
+// errHeld says that a message has taken the file since its threads were read.
+var errHeld = errors.New("more threads hold the file")
+
+// heldTries is how often a change is begun again because of errHeld.
+const heldTries = 10
+
+// change writes something about a file that its threads are told: it locks the file, and before it the threads
+// that hold it, so that none moves to another channel between the reading of its place and its place in the
+// log. No message takes the file while it is locked.
+func change[T any](ctx context.Context, s *Service, id string, keys []storage.Key, fn func(storage.Tx) (T, error)) (out T, err error) {
+	for range heldTries {
+		out, err = changeOnce(ctx, s, id, keys, fn)
+		if !errors.Is(err, errHeld) {
+			return out, err
+		}
+	}
+	return out, fault.New(code.Unavailable, "The file is being attached to many messages. Try again.").WithCause(err)
+}
+
+func changeOnce[T any](ctx context.Context, s *Service, id string, keys []storage.Key, fn func(storage.Tx) (T, error)) (T, error) {
+	threads, err := storage.Read(ctx, s.DB, func(tx storage.Tx) ([]string, error) { return holdingThreads(tx, id) })
+	if err != nil {
+		var none T
+		return none, err
+	}
+	locked := make(map[string]bool, len(threads))
+	all := append(lockFile(id), keys...)
+	for _, thread := range threads {
+		locked[thread] = true
+		all = append(all, storage.Key{Lock: storage.LockThreads, ID: thread})
+	}
+	return storage.Write(ctx, s.DB, all, func(tx storage.Tx) (T, error) {
+		var none T
+		threads, err := holdingThreads(tx, id)
+		if err != nil {
+			return none, err
+		}
+		for _, thread := range threads {
+			if !locked[thread] {
+				return none, errHeld
+			}
+		}
+		return fn(tx)
+	})
+}
+
+// tell writes file.updated for each channel with a message that holds the file. The caller holds the locks of
+// change, or knows that no message holds it.
 func (s *Service) tell(tx storage.Tx, actor wire.Actor, correlation string, file wire.File) error {
 	held, err := holders(tx, file.ID)
 	if err != nil {

@@ -107,8 +107,8 @@ func repeated(file wire.File, up upload) (wire.File, error) {
 // complete makes the row say that the bytes are there. Bytes that turn out not to be needed, because their
 // content was there before, are removed after the commit.
 func (s *Service) complete(ctx context.Context, by authz.Caller, id, name string, up upload) (wire.File, error) {
-	keys := []storage.Key{by.Lock(), {Lock: storage.LockFiles, ID: id}, {Lock: storage.LockBlobs, ID: up.sha256}}
-	return storage.Write(ctx, s.DB, keys, func(tx storage.Tx) (wire.File, error) {
+	keys := []storage.Key{by.Lock(), {Lock: storage.LockBlobs, ID: up.sha256}}
+	return change(ctx, s, id, keys, func(tx storage.Tx) (wire.File, error) {
 		file, err := uploadable(tx, by, id)
 		if err != nil {
 			return wire.File{}, err // the bytes are swept later

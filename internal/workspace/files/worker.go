@@ -185,17 +185,18 @@ func (s *Service) look(ctx context.Context, name string) (string, error) {
 
 // conclude writes the verdict down and tells it.
 func (s *Service) conclude(ctx context.Context, id, status string) error {
-	return s.DB.Write(ctx, lockFile(id), func(tx storage.Tx) error {
+	_, err := change(ctx, s, id, nil, func(tx storage.Tx) (struct{}, error) {
 		file, found, err := fileOf(tx, id)
 		if err != nil || !found || file.DeletedAt != nil || file.ScanStatus != ScanPending {
-			return err
+			return struct{}{}, err
 		}
 		file.ScanStatus, file.Version = status, file.Version+1
 		if err := tx.Exec(`UPDATE files SET scan_status = $2, version = $3 WHERE id = $1`, id, status, file.Version); err != nil {
-			return fmt.Errorf("write verdict: %w", err)
+			return struct{}{}, fmt.Errorf("write verdict: %w", err)
 		}
-		return s.tell(tx, wire.Actor{Kind: wire.KindSystem}, "", file)
+		return struct{}{}, s.tell(tx, wire.Actor{Kind: wire.KindSystem}, "", file)
 	})
+	return err
 }
 
 // postpone puts a scan off that failed; one that was given up is due at once, and was no attempt.
