@@ -58,7 +58,9 @@ func (s *Service) EditMessage(ctx context.Context, by authz.Caller, id string, i
 	if err != nil {
 		return wire.Message{}, err
 	}
-	return storage.Write(ctx, s.db, messageKeys(by, known.threadID, id), func(tx storage.Tx) (wire.Message, error) {
+	// The files, too: the event tells of them, and a file that is deleted leaves nothing behind in the log.
+	keys := append(messageKeys(by, known.threadID, id), fileKeys(known.fileIDs)...)
+	return storage.Write(ctx, s.db, keys, func(tx storage.Tx) (wire.Message, error) {
 		message, _, err := AuthorizedMessage(tx, by, action.MessageEdit, id)
 		if err != nil {
 			return wire.Message{}, err
