@@ -59,20 +59,38 @@ func (s *session) replay(after, upTo int64) error {
 
 // page answers visible events, and up to where the log was checked for them.
 func (s *session) page(after, upTo int64) (visible []*event, checked int64, err error) {
-	if visible, checked, ok := s.remembered(after, upTo); ok {
+	g := s.g
+	visible, checked, stale, ok := s.remembered(after, upTo)
+	if ok {
+		return visible, checked, nil
+	}
+	select {
+	case g.reading <- struct{}{}:
+		defer func() { <-g.reading }()
+	case <-g.ctx.Done():
+		return nil, 0, g.ctx.Err()
+	}
+	if len(stale) > 0 { // of a crowd that comes back one reads for all
+		if visible, checked, stale, ok = s.remembered(after, upTo); !ok {
+			g.learnSubjects(stale)
+			visible, checked, _, ok = s.remembered(after, upTo)
+		}
+	}
+	if ok {
 		return visible, checked, nil
 	}
 	return s.readPage(after, upTo)
 }
 
-// remembered is a page out of memory.
-func (s *session) remembered(after, upTo int64) (visible []*event, checked int64, ok bool) {
+// remembered is a page out of memory. Where it is not known what somebody sees whom an event is about, it is no page: stale
+// are the events.
+func (s *session) remembered(after, upTo int64) (visible []*event, checked int64, stale []*event, ok bool) {
 	g := s.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	events, ok := g.ring.after(after, g.Limits.CatchupPageSize)
 	if !ok || len(events) == 0 || s.over {
-		return nil, upTo, s.over
+		return nil, upTo, nil, s.over
 	}
 	now := g.now()
 	for _, ev := range events {
@@ -80,23 +98,21 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 			break
 		}
 		checked = ev.record.Seq
+		if ev.aboutPrincipal() && (ev.subject == nil || ev.subject.Version < g.permissionVersion) {
+			stale = append(stale, ev)
+			continue
+		}
 		resource := ev.resource(&g.places, g.moved)
 		if ev.reaches(s.p.permissions, &resource, g.moved, now) {
 			visible = append(visible, ev)
 		}
 	}
-	return visible, checked, true
+	return visible, checked, stale, len(stale) == 0
 }
 
 // readPage is a page out of the database.
 func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, err error) {
 	g := s.g
-	select {
-	case g.reading <- struct{}{}:
-		defer func() { <-g.reading }()
-	case <-g.ctx.Done():
-		return nil, 0, g.ctx.Err()
-	}
 	g.mu.Lock()
 	permissions := s.p.permissions
 	g.mu.Unlock()
@@ -186,6 +202,26 @@ func readSubjects(tx storage.Tx, events []*event) error {
 		}
 	}
 	return nil
+}
+
+// learnSubjects reads what those see now whom remembered events are about. Where it cannot be read the events stay as they
+// are.
+func (g *Gateway) learnSubjects(events []*event) {
+	ids := make([]string, len(events))
+	for i, ev := range events {
+		ids[i] = ev.record.Resource.ID
+	}
+	subjects, err := g.load(ids)
+	if err != nil {
+		return // the page comes out of the database, or fails there
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, ev := range events {
+		if subject := subjects[ev.record.Resource.ID]; subject != nil && (ev.subject == nil || ev.subject.Version < subject.Version) {
+			ev.subject = subject
+		}
+	}
 }
 
 // readMoved answers where the threads are now that moved behind a number.

@@ -61,3 +61,51 @@ func TestEndedWithinADelivery(t *testing.T) {
 		c.event(eventlog.SettingsUpdated)
 	})
 }
+
+// renamed is principal.updated.
+func renamed(id, handle string) eventlog.Event {
+	return eventlog.Event{Type: eventlog.PrincipalUpdated, ResourceID: id, ResourceVersion: 2, Payload: wire.PrincipalEvent{Principal: wire.Principal{
+		ID: id, Kind: wire.KindUser, Handle: handle, DisplayName: handle, Status: wire.StatusActive, Version: 2,
+	}}}
+}
+
+// Who receives an event about a principal depends on what that one sees.
+func TestEventsAboutPrincipals(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		anna, bert, carl := w.person("anna"), w.person("bert"), w.person("carl")
+		channel := w.channel()
+		n.grant(anna, channel, wire.LevelRead)
+		n.grant(bert, channel, wire.LevelRead)
+		start := n.settled()
+		n.emit(renamed(bert, "bert2"), renamed(carl, "carl2"))
+		n.settled()
+		t.Run("ES-7.2 one that passed while nobody was connected", func(t *testing.T) {
+			c := n.connect(w.device(anna), start)
+			require.Equal(t, bert, c.event(eventlog.PrincipalUpdated).Resource.ID)
+			got, _ := c.caughtUp(start+1, 1)
+			require.Empty(t, got)
+		})
+		t.Run("ES-7.2 about somebody who shares a channel only since", func(t *testing.T) {
+			n.grant(carl, channel, wire.LevelRead)
+			n.settled()
+			c := n.connect(w.device(anna), start)
+			require.Equal(t, bert, c.event(eventlog.PrincipalUpdated).Resource.ID)
+			require.Equal(t, carl, c.event(eventlog.PrincipalUpdated).Resource.ID)
+		})
+		t.Run("ES-10 one whose receivers cannot be read", func(t *testing.T) {
+			d := w.device(anna)
+			c := n.connect(d)
+			head := n.settled()
+			n.db.down.Store(true)
+			n.emit(renamed(bert, "bert3"))
+			c.requireClosed(code.CloseUnknownError)
+			n.db.down.Store(false)
+			again := n.resume(d, c.ready.GatewaySessionID, head)
+			again.expect(wire.OpResumed)
+			require.Equal(t, bert, again.event(eventlog.PrincipalUpdated).Resource.ID)
+		})
+	})
+}

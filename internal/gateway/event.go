@@ -22,7 +22,7 @@ type event struct {
 
 	read    bool            // whoever reads its channel may receive it
 	owner   string          // of a file: who uploaded it
-	subject *authz.Snapshot // of an event about a principal: what that one sees
+	subject *authz.Snapshot // of an event about a principal: what that one sees; nil while that is not known
 	thread  string          // the thread whose current channel counts, or that has left its channel
 }
 

@@ -43,6 +43,9 @@ type Gateway struct {
 	stopping bool
 	head     int64  // everything up to it was delivered
 	epoch    string // of the log
+	// permissionVersion is the newest one that a delivered event names.
+	permissionVersion int64
+
 	places   places
 	placed   struct {
 		known bool   // places were read

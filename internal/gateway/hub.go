@@ -64,13 +64,18 @@ func (g *Gateway) Lost(_, before int64) {
 
 func (g *Gateway) deliver(records []*eventlog.Record) {
 	events := newEvents(records)
-	fresh := g.prepare(events)
+	fresh, err := g.prepare(events)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
 	for _, ev := range events {
+		g.permissionVersion = max(g.permissionVersion, ev.record.PermissionVersion)
 		g.apply(ev, fresh)
-		g.route(ev, now)
+		if err != nil && ev.aboutPrincipal() {
+			g.missed(ev)
+		} else {
+			g.route(ev, now)
+		}
 		g.ring.add([]*event{ev})
 		g.ring.redact(ev)
 		g.head = ev.record.Seq
@@ -79,12 +84,13 @@ func (g *Gateway) deliver(records []*eventlog.Record) {
 	g.advance(len(events))
 }
 
-// prepare reads what the events change about permissions, and what those see whom they are about, before anybody waits.
-func (g *Gateway) prepare(events []*event) map[string]*authz.Snapshot {
+// prepare reads what the events change about permissions, and what those see whom they are about, before anybody waits. The
+// latter also where nobody is connected: who joins until the delivery receives the event.
+func (g *Gateway) prepare(events []*event) (map[string]*authz.Snapshot, error) {
 	var changed, subjects []string
 	g.mu.Lock()
 	for _, ev := range events {
-		if ev.aboutPrincipal() && len(g.principals) > 0 {
+		if ev.aboutPrincipal() {
 			subjects = append(subjects, ev.record.Resource.ID)
 		}
 		if p := g.principals[ev.record.AudienceID]; p != nil && p.outdated(ev) {
@@ -93,7 +99,7 @@ func (g *Gateway) prepare(events []*event) map[string]*authz.Snapshot {
 	}
 	g.mu.Unlock()
 	if len(changed)+len(subjects) == 0 {
-		return nil
+		return nil, nil
 	}
 	fresh, err := g.load(append(changed, subjects...))
 	if err != nil {
@@ -104,7 +110,17 @@ func (g *Gateway) prepare(events []*event) map[string]*authz.Snapshot {
 			ev.subject = fresh[ev.record.Resource.ID]
 		}
 	}
-	return fresh
+	return fresh, err
+}
+
+// missed ends the connections that an event may be for whose receivers cannot be found: they come back for it. The mutex
+// is held.
+func (g *Gateway) missed(ev *event) {
+	for s := range g.sessions {
+		if s.p != nil && s.from < ev.record.Seq {
+			s.end(code.CloseUnknownError, "Permissions could not be read.")
+		}
+	}
 }
 
 // outdated reports whether ev changes the permissions of p beyond those that are known.
