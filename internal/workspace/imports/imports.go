@@ -109,7 +109,7 @@ func inBody(err error) error {
 
 // space authorises an import into a space.
 func (s *Service) space(tx storage.Tx, by authz.Caller, id string) error {
-	where, found, err := place.OfSpace(tx, id)
+	where, found, err := authz.SpacePlace(tx, id)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func store(tx storage.Tx, i *wire.Import) error {
 
 func (s *Service) audit(tx storage.Tx, by authz.Caller, what, id string, detail any) error {
 	return audit.Write(tx, s.Env, audit.Entry{
-		UserID: by.Principal, DeviceID: by.Device, Action: what, TargetKind: "import", TargetID: id, Detail: detail,
+		UserID: by.AuditID(), DeviceID: by.Device, Action: what, TargetKind: "import", TargetID: id, Detail: detail,
 	})
 }
 

@@ -77,7 +77,7 @@ func seesTarget(tx storage.Tx, by authz.Caller, kind, id string) (wire.Scope, er
 		t, err := thread(tx, by, action.PersonalWrite, id)
 		return t.Scope(), err
 	}
-	where, found, err := place.OfChannel(tx, id)
+	where, found, err := authz.ChannelPlace(tx, id)
 	if err != nil {
 		return wire.Scope{}, err
 	}

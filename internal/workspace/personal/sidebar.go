@@ -79,7 +79,7 @@ func ownSpace(tx storage.Tx, by authz.Caller, a action.Action, id string) error 
 	if err != nil {
 		return err
 	}
-	where, found, err := place.OfSpace(tx, id)
+	where, found, err := authz.SpacePlace(tx, id)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package place answers where things of the Workspace surface are, for authz: small reads that the
+// Package place answers where threads of the Workspace surface are, for authz: small reads that the
 // subpackages of workspace share.
 //
 // Contract. Each function reads in the caller's transaction and answers found = false for an id that names
@@ -40,27 +40,6 @@ func OfThread(tx storage.Tx, id string) (t Thread, found bool, err error) {
 		return t, false, fmt.Errorf("read place of a thread: %w", err)
 	}
 	return t, found, nil
-}
-
-// OfChannel answers the place of a channel.
-func OfChannel(tx storage.Tx, id string) (p authz.Place, found bool, err error) {
-	found, err = tx.Get(
-		`SELECT c.id, c.space_id, c.archived_at IS NOT NULL, c.read_only, s.archived_at IS NOT NULL
-		   FROM channels c JOIN spaces s ON s.id = c.space_id WHERE c.id = $1`,
-		[]any{id}, &p.ChannelID, &p.SpaceID, &p.Archived, &p.ReadOnly, &p.SpaceArchived)
-	if err != nil {
-		return p, false, fmt.Errorf("read place of a channel: %w", err)
-	}
-	return p, found, nil
-}
-
-// OfSpace answers the place of a space.
-func OfSpace(tx storage.Tx, id string) (p authz.Place, found bool, err error) {
-	found, err = tx.Get(`SELECT id, archived_at IS NOT NULL FROM spaces WHERE id = $1`, []any{id}, &p.SpaceID, &p.SpaceArchived)
-	if err != nil {
-		return p, false, fmt.Errorf("read place of a space: %w", err)
-	}
-	return p, found, nil
 }
 
 // Visible narrows a query to the channels a snapshot sees; Args fill its three parameters, of which the
