@@ -54,7 +54,7 @@ func (c *call) id(name string) string { return c.ids[name] }
 func (c *call) after() (string, error) { return positionOf(c.route.Path, c.params.texts["cursor"]) }
 
 // limit answers how many items a page of a list has.
-func (c *call) limit() int { return c.params.limit(pageStandard, pageMost) }
+func (c *call) limit() int { return c.params.limit(place.DefaultPage, place.MaxPage) }
 
 // serve takes a request through the order of WS-AZ-5.
 func (a *API) serve(route *Route) http.HandlerFunc {

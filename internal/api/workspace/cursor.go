@@ -8,12 +8,8 @@ import (
 	"github.com/cairnsync/cairn/internal/workspace/place"
 )
 
-const (
-	// maxCursor is the longest cursor that is looked at.
-	maxCursor = 1024
-	// pageStandard and pageMost are how many items a page of a list has.
-	pageStandard, pageMost = 50, 100
-)
+// maxCursor is the longest cursor that is looked at, in bytes.
+const maxCursor = 1024
 
 // A list cursor is opaque to clients: the route it belongs to and where the next page begins. It gives
 // nothing that the list does not, so it is checked, not signed.
