@@ -76,15 +76,6 @@ func All() []Code {
 	return all
 }
 
-// AllWorkspace lists every code of the Workspace surface.
-func AllWorkspace() []Code {
-	all := []Code{Forbidden, NotFound, MethodNotAllowed, PayloadTooLarge, InternalError, Unavailable}
-	for c := range workspaceTable {
-		all = append(all, c)
-	}
-	return all
-}
-
 // Close is a WebSocket close code (RFC 6455 section 7.4) or the `code` of an SSE `closed` frame.
 type Close uint16
 
