@@ -110,16 +110,19 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 	return visible, checked, stale, len(stale) == 0
 }
 
-// readPage is a page out of the database.
+// readPage is a page out of the database. Its events may be newer than what was delivered here, and permissions are then too:
+// they are read with the events, and whichever know more decide.
 func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, err error) {
 	g := s.g
-	g.mu.Lock()
-	permissions := s.p.permissions
-	g.mu.Unlock()
 	limit := g.Limits.CatchupPageSize
 	upTo = min(upTo, after+int64(limit*scanned))
+	var permissions *authz.Snapshot
 	read, err := storage.Read(g.ctx, g.DB, func(tx storage.Tx) (readEvents, error) {
 		g.learnClock(tx)
+		var err error
+		if permissions, err = permissionsOf(tx, s.caller.Principal); err != nil {
+			return readEvents{}, err
+		}
 		return readVisible(tx, permissions, after, upTo, limit)
 	})
 	if err != nil {
@@ -127,10 +130,16 @@ func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, 
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if known := s.p.permissions; known.Version > permissions.Version {
+		permissions = known
+	}
+	if !s.over && !permissions.Active() {
+		s.end(code.CloseRevoked, "The account is not active.")
+	}
 	if s.over {
 		return nil, upTo, nil
 	}
-	return read.visible(s.p.permissions, &g.places, g.now()), read.checked, nil
+	return read.visible(permissions, &g.places, g.now()), read.checked, nil
 }
 
 // readEvents is a page of the log as the database has it.
