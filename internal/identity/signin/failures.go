@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,11 +17,13 @@ const (
 	// maxFailures is how many logins may fail within failureWindow, per account and per address (WS-ID-4).
 	maxFailures   = 10
 	failureWindow = 15 * time.Minute
-	// maxCounted is how many accounts and addresses are counted; past it the one that failed longest ago
-	// is forgotten.
+	// maxCounted is how many accounts are counted, and how many addresses and names that nobody has; past it the
+	// one that failed longest ago is forgotten.
 	maxCounted = 65_536
 	// maxAttempts is how many attempts may wait for others of the same account or address.
 	maxAttempts = 1_024
+	// accountPrefix begins the names of accounts that exist.
+	accountPrefix = "account "
 )
 
 // outcome is how a login ended.
@@ -38,8 +41,11 @@ type failures struct {
 	env     *env.Env
 	enabled bool
 
-	mu      sync.Mutex // guards what follows
-	counts  *lru.Cache[string, *tries]
+	mu sync.Mutex // guards what follows
+	// accounts are the tries of accounts that exist, counts those of addresses and of names that nobody has:
+	// of those anybody can think of any number, and they must not make what is known of an account forgotten.
+	accounts, counts *lru.Cache[string, *tries]
+
 	waiting int
 	changed chan struct{} // closed and made anew whenever an attempt ends
 }
@@ -51,7 +57,10 @@ type tries struct {
 }
 
 func newFailures(e *env.Env, enabled bool) *failures {
-	return &failures{env: e, enabled: enabled, counts: lru.New[string, *tries](maxCounted), changed: make(chan struct{})}
+	return &failures{
+		env: e, enabled: enabled, accounts: lru.New[string, *tries](maxCounted), counts: lru.New[string, *tries](maxCounted),
+		changed: make(chan struct{}),
+	}
 }
 
 // attempt waits until nothing that runs could exhaust one of the names, and answers rate_limited when one
@@ -99,12 +108,16 @@ func (f *failures) pause(ctx context.Context) error {
 	return err
 }
 
-// state answers whether each name has a place left, and how long to wait when one has failed too often.
+// state answers whether each name has a place left, and how long to wait when one has failed too often. It
+// keeps nothing about names: who is refused takes no room.
 func (f *failures) state(names []string) (free bool, wait time.Duration) {
 	now := f.env.Now()
 	free = true
 	for _, name := range names {
-		t := f.of(name)
+		t, known := f.cacheOf(name).Get(name)
+		if !known {
+			continue
+		}
 		t.forget(now)
 		if len(t.failed) >= maxFailures {
 			wait = max(wait, t.failed[0].Add(failureWindow).Sub(now))
@@ -116,12 +129,20 @@ func (f *failures) state(names []string) (free bool, wait time.Duration) {
 
 // of answers the tries of a name. The caller holds mu.
 func (f *failures) of(name string) *tries {
-	if t, found := f.counts.Get(name); found {
+	cache := f.cacheOf(name)
+	if t, found := cache.Get(name); found {
 		return t
 	}
 	t := &tries{}
-	f.counts.Put(name, t)
+	cache.Put(name, t)
 	return t
+}
+
+func (f *failures) cacheOf(name string) *lru.Cache[string, *tries] {
+	if strings.HasPrefix(name, accountPrefix) {
+		return f.accounts
+	}
+	return f.counts
 }
 
 func (t *tries) forget(now time.Time) {
@@ -143,6 +164,9 @@ func (f *failures) done(how outcome, names []string) {
 			t.failed = t.failed[max(len(t.failed)-maxFailures, 0):]
 		case how == succeeded && i == 0 && len(names) > 1:
 			t.failed = nil
+		}
+		if len(t.failed) == 0 && t.running == 0 {
+			f.cacheOf(name).Drop(name)
 		}
 	}
 	close(f.changed)

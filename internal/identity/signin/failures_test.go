@@ -84,3 +84,45 @@ func TestAddressNames(t *testing.T) {
 		require.Equal(t, want, addressName(address), address)
 	}
 }
+
+func TestFailuresOfAnAccountAreNotPushedOut(t *testing.T) {
+	t.Parallel()
+	f := newFailures(env.Real(), true)
+	fail := func(names ...string) {
+		done, err := f.attempt(t.Context(), names...)
+		require.NoError(t, err)
+		done(failed)
+	}
+	for i := range maxFailures {
+		fail("account victim", fmt.Sprint("address of the victim ", i))
+		fail(fmt.Sprint("nobody ", i), "address refused")
+	}
+	locked := func(why string) {
+		_, err := f.attempt(t.Context(), "account victim", "address fresh")
+		require.True(t, fault.Is(err, code.RateLimited), "%s: %v", why, err)
+	}
+	t.Run("WS-ID-4 by attempts that are refused", func(t *testing.T) {
+		before := f.counts.Len()
+		for i := range 2 * maxCounted {
+			_, err := f.attempt(t.Context(), fmt.Sprint("nobody, refused ", i), "address refused")
+			require.True(t, fault.Is(err, code.RateLimited), "%v", err)
+		}
+		require.Equal(t, before, f.counts.Len(), "who is refused takes no room")
+		locked("refused attempts")
+	})
+	t.Run("WS-ID-4 by names that nobody has, from many addresses", func(t *testing.T) {
+		for i := range maxCounted + 1 {
+			fail(fmt.Sprint("nobody, from afar ", i), fmt.Sprint("address afar ", i))
+		}
+		locked("failed attempts of others")
+	})
+	t.Run("what has not failed is not kept", func(t *testing.T) {
+		f := newFailures(env.Real(), true)
+		for _, how := range []outcome{succeeded, undecided} {
+			done, err := f.attempt(t.Context(), "account fine", "address fine")
+			require.NoError(t, err)
+			done(how)
+		}
+		require.Zero(t, f.accounts.Len()+f.counts.Len())
+	})
+}
