@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity"
@@ -55,7 +56,7 @@ func (s *Service) byPassword(ctx context.Context, call TokenCall) (grant, error)
 // typed, of which only a hash is kept, because people type passwords into the wrong field.
 func (a account) name(typed string) string {
 	if a.id != "" {
-		return "account " + a.id
+		return accountPrefix + a.id
 	}
 	hash := sha256.Sum256([]byte(strings.ToLower(strings.TrimSpace(typed))))
 	return "nobody " + hex.EncodeToString(hash[:])
@@ -121,6 +122,10 @@ func useLoginCode(tx storage.Tx, hash token.Hash) error {
 	return nil
 }
 
+// unknownTime is when somebody proved who it is, according to an issuer that does not say: long ago. A sign-in
+// that rests on an old session there must not count as a fresh proof (WS-ID-5).
+var unknownTime = time.Unix(0, 0).UTC()
+
 // byIssuer asks the OpenID Connect issuer who has signed in there, and whom that is here (WS-ID-4).
 func (s *Service) byIssuer(ctx context.Context, call TokenCall) (grant, error) {
 	if s.issuer == nil {
@@ -141,6 +146,12 @@ func (s *Service) byIssuer(ctx context.Context, call TokenCall) (grant, error) {
 		return grant{}, err
 	}
 	how = succeeded
+	if there.AuthTime.IsZero() {
+		if r.SessionID != "" {
+			return grant{}, fault.New(code.Forbidden, "The issuer does not say when you signed in there. Ask it with max_age=0, or with prompt=login.")
+		}
+		there.AuthTime = unknownTime
+	}
 	user, err := s.Identity.UserOf(ctx, identity.ExternalPerson{
 		Issuer: there.Issuer, Subject: there.Subject, Name: there.Name, Username: there.Username, Email: there.Email,
 	}, s.provision(r.SessionID))
