@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,12 +22,19 @@ type Filter struct {
 // maxWindow is how many events one statement of Visible looks at, and no more.
 const maxWindow = 8192
 
+// ErrTrimmed says that events behind a number were removed from the log (ES-7.3).
+var ErrTrimmed = errors.New("events were removed from the log")
+
 // Visible answers the events after a number up to and including upTo that filter lets through, in order,
-// at most limit. Fewer than limit means that everything up to upTo was looked at.
+// at most limit. Fewer than limit means that everything up to upTo was looked at. It is ErrTrimmed where some of them
+// are not in the log any more.
 //
 // It goes in short stretches, which grow while they hold little: PostgreSQL cannot know how many events a
 // filter lets through, and over a long stretch it would at times sort all of it for the sake of one page.
 func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) ([]*Record, error) {
+	if err := complete(tx, after); err != nil {
+		return nil, err
+	}
 	var records []*Record
 	window := int64(limit)
 	for after < upTo && len(records) < limit {
@@ -42,6 +50,18 @@ func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) ([]*Rec
 		}
 	}
 	return records, nil
+}
+
+// complete answers ErrTrimmed unless the log has every event after a number.
+func complete(tx storage.Tx, after int64) error {
+	var oldest int64
+	if _, err := tx.Get(`SELECT min_retained_seq FROM instance`, nil, &oldest); err != nil {
+		return fmt.Errorf("read beginning of the log: %w", err)
+	}
+	if after < oldest-1 {
+		return fmt.Errorf("read events after %d, where the first is %d: %w", after, oldest, ErrTrimmed)
+	}
+	return nil
 }
 
 // condition puts together only what this filter needs, because it is evaluated for every event of a backlog.

@@ -204,3 +204,23 @@ func TestAmend(t *testing.T) {
 		})
 	})
 }
+
+func TestVisibleBehindTheBeginning(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		emit(t, db.DB, newLog(nil), setting("ada"), setting("ada"), setting("ada"))
+		require.NoError(t, db.DB.Write(t.Context(), nil, func(tx storage.Tx) error {
+			return errors.Join(tx.Exec(`UPDATE instance SET min_retained_seq = 3`), tx.Exec(`DELETE FROM event_log WHERE seq < 3`))
+		}))
+		visible := func(after int64) error {
+			return db.DB.Read(t.Context(), func(tx storage.Tx) error {
+				_, err := eventlog.Visible(tx, eventlog.Filter{Principal: "ada"}, after, 3, 10)
+				return err
+			})
+		}
+		t.Run("ES-7.3 a page with a gap is none", func(t *testing.T) {
+			require.NoError(t, visible(2))
+			require.ErrorIs(t, visible(1), eventlog.ErrTrimmed)
+		})
+	})
+}

@@ -1,11 +1,14 @@
 package gateway_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/internal/eventlog"
+	"github.com/cairnsync/cairn/internal/gateway"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/wire/code"
@@ -52,5 +55,53 @@ func TestCatchUpAheadOfTheTail(t *testing.T) {
 			c.expect(wire.OpResumed)
 			c.requireClosed(code.CloseRevoked)
 		})
+	})
+}
+
+// The log is trimmed under a catch-up that waits for its client.
+func TestTrimmedUnderCatchUp(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		channel := w.channel()
+		thread := w.thread(channel)
+		start := n.settled()
+		for range 6 { // more than sockets take
+			events := make([]eventlog.Event, 50)
+			for i := range events {
+				events[i] = w.message(channel, thread, strings.Repeat("x", 60_000))
+			}
+			n.emit(events...)
+		}
+		head := n.settled()
+		fresh := w.node(small, func(o *gateway.Options) { o.Limits.CatchupMaxEvents = 1000 }) // remembers nothing
+		d := w.device(w.owner)
+		c := fresh.connect(d, start)
+		last := c.event(eventlog.MessageCreated).Seq
+		w.exec(`UPDATE instance SET min_retained_seq = $1`, head-4)
+		w.exec(`DELETE FROM event_log WHERE seq < $1`, head-4)
+		var cut websocket.CloseError
+		for {
+			frame, err := c.read()
+			if err != nil {
+				require.ErrorAs(t, err, &cut)
+				require.EqualValues(t, code.CloseUnknownError, cut.Code)
+				break
+			}
+			switch frame.Op {
+			case wire.OpDispatch:
+				seq := body[wire.Envelope](c, frame).Seq
+				require.Equal(t, last+1, seq, "ES-7.3 events are missing, and nobody said so")
+				last = seq
+			case wire.OpCursor:
+				require.Equal(t, last, body[wire.Cursor](c, frame).Seq, "ES-7.1 the cursor passes over events that were visible")
+			default:
+				require.Fail(t, "not in a catch-up", "%s %s", frame.Op, frame.D)
+			}
+		}
+		again := fresh.resume(d, c.ready.GatewaySessionID, last)
+		again.expect(wire.OpResumed)
+		require.Equal(t, wire.ResyncOld, body[wire.Resync](again, again.expect(wire.OpResyncRequired)).Reason, "ES-7.3")
 	})
 }

@@ -33,6 +33,8 @@ func (s *session) catchUp(after, upTo int64) {
 	}
 	switch {
 	case err == nil, errors.Is(err, conn.ErrClosed), s.g.ctx.Err() != nil:
+	case errors.Is(err, eventlog.ErrTrimmed): // the client comes back with its cursor and is told to load a snapshot (ES-7.3)
+		s.close(code.CloseUnknownError, "The log does not reach back so far any more.")
 	default:
 		s.g.Log.Error("gateway: cannot catch up", "error", err)
 		s.close(code.CloseUnknownError, "The log could not be read.")

@@ -46,8 +46,8 @@ type Gateway struct {
 	// permissionVersion is the newest one that a delivered event names.
 	permissionVersion int64
 
-	places   places
-	placed   struct {
+	places places
+	placed struct {
 		known bool   // places were read
 		epoch uint32 // grows with every change of a place
 	}
