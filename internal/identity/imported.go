@@ -17,7 +17,7 @@ func importedNearby(tx storage.Tx, by authz.Caller, id string) (bool, error) {
 	}
 	now := tx.Now()
 	nearby, err := tx.Get(
-		`SELECT 1 FROM principals p JOIN imports i ON i.source = p.source JOIN channels c ON c.import_id = i.id
+		`SELECT 1 FROM principals p JOIN channels c ON c.import_id = p.import_id
 		  WHERE p.id = $1 AND ($2 OR c.space_id = ANY($3) OR c.id = ANY($4)) LIMIT 1`,
 		[]any{id, snapshot.SeesEverything(now), snapshot.GrantedSpaces(now), snapshot.GrantedChannels(now)}, new(int64))
 	if err != nil {

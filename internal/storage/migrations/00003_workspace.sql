@@ -34,12 +34,13 @@ CREATE TABLE principals (
     handle       text NOT NULL UNIQUE,
     display_name text NOT NULL,
     status       text NOT NULL,
-    -- Made by an import for an author nobody knows: (source, source id). Such a principal never acts.
+    -- Made by an import for an author nobody knows: (import, source id). Such a principal never acts.
     source       text,
     source_id    text,
+    import_id    text,
     created_at   bigint NOT NULL,
     version      bigint NOT NULL DEFAULT 1,
-    UNIQUE (source, source_id)
+    UNIQUE (import_id, source_id)
 );
 -- There are few of them, and every connection asks for them.
 CREATE INDEX principals_agents ON principals (kind, handle) WHERE kind = 'agent';
@@ -357,12 +358,13 @@ CREATE TABLE imports (
     UNIQUE (source, space_id)
 );
 
--- Who the authors of a source are here: people found by their e-mail, or principals made for them.
+-- Who the authors of an import are here: people found by their e-mail, or principals made for them. Another
+-- import decides anew, also of the same source: who applies it may see other people.
 CREATE TABLE import_authors (
-    source       text NOT NULL,
+    import_id    text NOT NULL,
     source_id    text NOT NULL,
     principal_id text NOT NULL REFERENCES principals (id),
-    PRIMARY KEY (source, source_id)
+    PRIMARY KEY (import_id, source_id)
 );
 
 -- Writes that were answered (ES-5.2). The answer holds no secret and no content that can be deleted.

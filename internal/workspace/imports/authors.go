@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/storage"
-	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -55,7 +54,7 @@ func (s *Service) findAuthors(a *application, fresh []*wire.ImportMessage) error
 	a.authors = make(map[string]author, len(all))
 	err := a.tx.Query(
 		`SELECT x.source_id, p.id, p.kind FROM import_authors x JOIN principals p ON p.id = x.principal_id
-		  WHERE x.source = $1 AND x.source_id = ANY($2)`, []any{a.imported.Source, ids}, func(row storage.Row) error {
+		  WHERE x.import_id = $1 AND x.source_id = ANY($2)`, []any{a.imported.ID, ids}, func(row storage.Row) error {
 			var source string
 			var known author
 			err := row.Scan(&source, &known.id, &known.kind)
@@ -63,7 +62,7 @@ func (s *Service) findAuthors(a *application, fresh []*wire.ImportMessage) error
 			return err
 		})
 	if err != nil {
-		return fmt.Errorf("read authors of a source: %w", err)
+		return fmt.Errorf("read authors of an import: %w", err)
 	}
 	for _, n := range all {
 		if _, known := a.authors[n.source]; known {
@@ -78,38 +77,47 @@ func (s *Service) findAuthors(a *application, fresh []*wire.ImportMessage) error
 	return nil
 }
 
-// newAuthor joins somebody to the person with that e-mail address, or makes a principal that never acts.
+// newAuthor joins somebody to the person with that e-mail address, or makes a principal that never acts. A
+// person whom the caller does not see is nobody: whose address it is would be found out, and what the import
+// says put into that person's mouth.
 func (s *Service) newAuthor(a *application, n named) (author, error) {
-	found := author{kind: wire.KindUser}
-	if n.email != "" {
-		_, err := a.tx.Get(
-			`SELECT p.id, p.kind FROM users u JOIN principals p ON p.id = u.id WHERE lower(u.email) = lower($1) ORDER BY p.id LIMIT 1`,
-			[]any{n.email}, &found.id, &found.kind)
-		if err != nil {
-			return found, fmt.Errorf("look for person of an author: %w", err)
-		}
+	found, err := a.personOf(n.email)
+	if err != nil {
+		return found, err
 	}
 	if found.id == "" {
-		found.id = s.Env.NewID()
+		found = author{id: s.Env.NewID(), kind: wire.KindUser}
 		if err := a.placeholder(found.id, n); err != nil {
 			return found, err
 		}
 	}
-	added, err := a.tx.Changed(`INSERT INTO import_authors (source, source_id, principal_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		a.imported.Source, n.source, found.id)
+	err = a.tx.Exec(`INSERT INTO import_authors (import_id, source_id, principal_id) VALUES ($1, $2, $3)`, a.imported.ID, n.source, found.id)
 	if err != nil {
-		return found, fmt.Errorf("write author of a source: %w", err)
+		return found, fmt.Errorf("write author of an import: %w", err)
 	}
-	return found, overtaken(added)
+	return found, nil
 }
 
-// overtaken has the client repeat a batch when another import of the same source made the same author
-// meanwhile: then it is known.
-func overtaken(added int64) error {
-	if added > 0 {
-		return nil
+// personOf answers the person with an e-mail address among those whom the caller sees; the zero value for none.
+func (a *application) personOf(email string) (author, error) {
+	var found author
+	if email == "" {
+		return found, nil
 	}
-	return fault.New(code.RequestInProgress, "Another import names the same authors right now. Send the batch again.")
+	_, err := a.tx.Get(
+		`SELECT p.id, p.kind FROM users u JOIN principals p ON p.id = u.id WHERE lower(u.email) = lower($1) ORDER BY p.id LIMIT 1`,
+		[]any{email}, &found.id, &found.kind)
+	if err != nil {
+		return found, fmt.Errorf("look for person of an author: %w", err)
+	}
+	if found.id == "" {
+		return found, nil
+	}
+	seen, err := authz.SeesPrincipal(a.tx, a.by, found.id)
+	if err != nil || !seen {
+		return author{}, err
+	}
+	return found, nil
 }
 
 // placeholder makes a principal for an author nobody knows. It is disabled, so that nobody signs in as it.
@@ -118,14 +126,14 @@ func (a *application) placeholder(id string, n named) error {
 	if name == "" {
 		name = n.source
 	}
-	added, err := a.tx.Changed(
-		`INSERT INTO principals (id, kind, handle, display_name, status, source, source_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		 ON CONFLICT DO NOTHING`,
-		id, wire.KindUser, handle(name, id), name, wire.StatusDisabled, a.imported.Source, n.source, a.tx.Now())
+	err := a.tx.Exec(
+		`INSERT INTO principals (id, kind, handle, display_name, status, source, source_id, import_id, created_at)
+		 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		id, wire.KindUser, handle(name, id), name, wire.StatusDisabled, a.imported.Source, n.source, a.imported.ID, a.tx.Now())
 	if err != nil {
 		return fmt.Errorf("write placeholder of an author: %w", err)
 	}
-	return overtaken(added)
+	return nil
 }
 
 // handle makes a handle that says who it is and is nobody else's: of the name, and of the end of the id.

@@ -5,7 +5,8 @@
 // was applied before is known by its source id and skipped, so that a batch may be repeated. An import writes
 // only into channels and threads that it made. Messages keep their times and have the origin import: they
 // count as unread for nobody, mention nobody, trigger nothing and notify nobody. Authors are people found by
-// their e-mail address, or else principals made for them, which never act.
+// their e-mail address among those whom the caller sees, or else principals made for them, which never act;
+// each import has its own.
 //
 // Order. Messages of a batch are numbered in the order in which they come, behind what the thread has.
 // Instead of an event per message there is thread.created or thread.updated, and one import.progress; a batch

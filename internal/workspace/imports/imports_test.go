@@ -13,7 +13,6 @@ import (
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
-	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/testkit/team"
 	"github.com/cairnsync/cairn/internal/workspace"
 	"github.com/cairnsync/cairn/internal/workspace/imports"
@@ -181,18 +180,37 @@ func TestImportAuthors(t *testing.T) {
 	t.Parallel()
 	team.Each(t, func(w *team.Team) {
 		space := w.Space()
+		other := w.Space()
 		ann := w.Person("ann")
-		one, two := create(w, w.Owner, space.ID, "src"), create(w, w.Owner, w.Space().ID, "src")
+		one := create(w, w.Owner, space.ID, "src")
 		b := batch("T1", 0, 2)
 		b.Messages[0].AuthorEmail = "ANN@example.org"
 		b.Messages[1].AuthorEmail = "nobody@example.org"
 		first := messages(w, w.Owner, apply(w, w.Owner, one.ID, b).ThreadID)
 		require.Equal(w, wire.Author{ID: ann.Principal, Kind: wire.KindUser}, first[0].Author, "joined by e-mail")
 		require.NotEqual(w, ann.Principal, first[1].Author.ID)
-		second := messages(w, w.Owner, apply(w, w.Owner, two.ID, batch("T1", 0, 2)).ThreadID)
-		require.Equal(w, first[0].Author, second[0].Author, "who is known of the source stays who it is")
-		require.Equal(w, first[1].Author, second[1].Author)
 		require.EqualValues(w, 1, w.Number(`SELECT count(*) FROM principals WHERE source IS NOT NULL`))
+		again := batch("T1", 2, 2)
+		again.Messages[0].AuthorEmail = "other@example.org"
+		apply(w, w.Owner, one.ID, again)
+		more := messages(w, w.Owner, apply(w, w.Owner, one.ID, batch("T1", 0, 1)).ThreadID)
+		require.Equal(w, first[0].Author, more[2].Author, "who is known of the import stays who it is")
+		require.Equal(w, first[1].Author, more[3].Author)
+
+		manager := w.Member("manager", team.OnSpace(other.ID), wire.LevelManage)
+		two := create(w, manager, other.ID, "src")
+		w.Run("WS-AZ-7 who imports does not find whom it does not see", func(w *team.Team) {
+			hidden := messages(w, manager, apply(w, manager, two.ID, b).ThreadID)
+			require.NotEqual(w, ann.Principal, hidden[0].Author.ID, "neither by the address, nor because another import knows the author")
+			require.NotEqual(w, first[1].Author, hidden[1].Author)
+		})
+		w.Run("WS-AZ-7 whom it sees it finds", func(w *team.Team) {
+			w.Grant(ann, team.OnSpace(other.ID), wire.LevelRead)
+			b := batch("T2", 0, 1)
+			b.Messages[0].AuthorSourceID, b.Messages[0].AuthorEmail = "U9", "ann@example.org"
+			seen := messages(w, manager, apply(w, manager, two.ID, b).ThreadID)
+			require.Equal(w, ann.Principal, seen[0].Author.ID)
+		})
 	})
 }
 
@@ -312,7 +330,7 @@ func TestImportsAtOnce(t *testing.T) {
 	})
 }
 
-// TestSourcesAtOnce brings the same authors into two spaces from two sides: each is made once.
+// TestSourcesAtOnce brings the same authors into two spaces from two sides: each import makes its own.
 func TestSourcesAtOnce(t *testing.T) {
 	t.Parallel()
 	team.Each(t, func(w *team.Team) {
@@ -323,20 +341,13 @@ func TestSourcesAtOnce(t *testing.T) {
 				for at := range 20 {
 					b := batch("T1", at, 1)
 					b.Messages[0].AuthorSourceID = fmt.Sprint("author ", at)
-					for {
-						_, err := w.Imports.Apply(w.Context(), w.Owner, one.ID, b)
-						if fault.Is(err, code.RequestInProgress) {
-							continue
-						}
-						if err != nil {
-							w.Errorf("apply: %v", err)
-						}
-						break
+					if _, err := w.Imports.Apply(w.Context(), w.Owner, one.ID, b); err != nil {
+						w.Errorf("apply: %v", err)
 					}
 				}
 			})
 		}
 		group.Wait()
-		require.EqualValues(w, 20, w.Number(`SELECT count(*) FROM principals WHERE source = 'src'`))
+		require.EqualValues(w, 40, w.Number(`SELECT count(*) FROM principals WHERE source = 'src'`))
 	})
 }
