@@ -7,14 +7,13 @@ import (
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
-	"github.com/cairnsync/cairn/internal/idempotency"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/workspace/place"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
-// Apply writes a batch: what is known of it is skipped (ES-15.8).
+// Apply writes a batch: what is known of it is skipped (ES-15.8), so that a repeat needs no Idempotency-Key.
 func (s *Service) Apply(ctx context.Context, by authz.Caller, importID string, batch wire.ImportBatch) (wire.ImportReceipt, error) {
 	id, err := place.PathID("Import", importID)
 	if err != nil {
@@ -29,12 +28,10 @@ func (s *Service) Apply(ctx context.Context, by authz.Caller, importID string, b
 		if err != nil {
 			return wire.ImportReceipt{}, err
 		}
-		return idempotency.Once(tx, by.Key, func() (wire.ImportReceipt, error) {
-			if imported.State != Running {
-				return wire.ImportReceipt{}, fault.New(code.Conflict, "The import is done; create it again to go on with it.")
-			}
-			return s.apply(tx, by, imported, &batch)
-		})
+		if imported.State != Running {
+			return wire.ImportReceipt{}, fault.New(code.Conflict, "The import is done; create it again to go on with it.")
+		}
+		return s.apply(tx, by, imported, &batch)
 	})
 }
 
