@@ -33,7 +33,8 @@ type Route struct {
 	Query   []Param
 	// IfMatch says what If-Match means here.
 	IfMatch Conditional
-	// Unkeyed routes ignore Idempotency-Key: auth/token, and what has an id of its own or no change.
+	// Unkeyed routes ignore Idempotency-Key: what takes or answers a secret, and what has ids of its own or
+	// changes nothing when it is repeated.
 	Unkeyed bool
 	// Replays says that a repeat is answered 200 with Idempotent-Replay (ES-5.1).
 	Replays bool
