@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -65,6 +66,31 @@ func Redacted(record *Record, deletedAt time.Time) (*Record, error) {
 	redacted := *record
 	redacted.Payload, redacted.Redacted, redacted.Truncated = payload, true, false
 	return &redacted, nil
+}
+
+// WithoutFile answers an event of a message with what is left of a deleted file in place of what its attachments told of
+// it, as the log has it then, and whether there was anything. It changes nothing.
+func WithoutFile(record *Record, gone wire.File) (without *Record, changed bool, err error) {
+	t := TypeOf(record.Type)
+	if t == nil || t.Payload != of[wire.MessageEvent]() || record.Redacted || !bytes.Contains(record.Payload, []byte(gone.ID)) {
+		return record, false, nil
+	}
+	payload, err := rewrite(record.Payload, func(e *wire.MessageEvent) {
+		for i := range e.Message.Attachments {
+			if file := &e.Message.Attachments[i]; file.ID == gone.ID && file.DeletedAt == nil {
+				*file, changed = gone, true
+			}
+		}
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("take file out of event %d: %w", record.Seq, err)
+	}
+	if !changed {
+		return record, false, nil
+	}
+	amended := *record
+	amended.Payload = payload
+	return &amended, true, nil
 }
 
 func redactMessage(payload []byte, deletedAt time.Time) ([]byte, error) {

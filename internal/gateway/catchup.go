@@ -289,14 +289,20 @@ func (s *session) sendPage(events []*event, after, checked int64) error {
 	return p.send(s.g.ctx)
 }
 
-// parcel is frames that go out together.
+// parcel is frames that go out together. Its events are turned into blocks when they go: until then content may be taken out
+// of them.
 type parcel struct {
 	s      *session
 	max    int // frames
-	events []*event
-	blocks []*block
+	pieces []piece
 	frames int
 	bytes  int
+}
+
+// piece is an event or a block.
+type piece struct {
+	event *event
+	block *block
 }
 
 func (s *session) parcel() *parcel {
@@ -304,27 +310,32 @@ func (s *session) parcel() *parcel {
 }
 
 func (p *parcel) event(ev *event) {
-	p.events = append(p.events, ev)
+	p.pieces = append(p.pieces, piece{event: ev})
 	p.frames, p.bytes = p.frames+1, p.bytes+ev.bytes
 }
 
 // add puts a block behind the events so far.
 func (p *parcel) add(b *block, bytes int) {
-	p.settle()
-	p.blocks = append(p.blocks, b)
+	p.pieces = append(p.pieces, piece{block: b})
 	p.frames, p.bytes = p.frames+b.Len(), p.bytes+bytes
 }
 
-// settle makes blocks of the events so far. Their frames may be replaced by redacted ones under the mutex.
-func (p *parcel) settle() {
-	if len(p.events) == 0 {
-		return
-	}
-	var j joiner
+// settle makes blocks of everything.
+func (p *parcel) settle() []*block {
 	p.s.g.mu.Lock()
-	p.blocks = append(p.blocks, j.join(p.events)...)
-	p.s.g.mu.Unlock()
-	p.events = p.events[:0]
+	defer p.s.g.mu.Unlock()
+	var j joiner
+	var events []*event
+	blocks := make([]*block, 0, len(p.pieces))
+	for _, one := range p.pieces {
+		if one.event != nil {
+			events = append(events, one.event)
+			continue
+		}
+		blocks = append(append(blocks, j.join(events)...), one.block)
+		events = events[:0]
+	}
+	return append(blocks, j.join(events)...)
 }
 
 // sendFull is send when it is time.
@@ -336,15 +347,14 @@ func (p *parcel) sendFull(ctx context.Context) error {
 }
 
 func (p *parcel) send(ctx context.Context) error {
-	p.settle()
-	if len(p.blocks) == 0 {
+	if len(p.pieces) == 0 {
 		return nil
 	}
 	if err := p.s.stream.Room(ctx); err != nil {
 		return err
 	}
-	p.s.stream.SendMany(p.blocks)
-	p.blocks, p.frames, p.bytes = nil, 0, 0
+	p.s.stream.SendMany(p.settle())
+	p.pieces, p.frames, p.bytes = p.pieces[:0], 0, 0
 	return nil
 }
 
@@ -355,6 +365,10 @@ func (s *session) goLive(upTo int64) error {
 		s.stream.Send(blockOf(wire.OpCatchupComplete, wire.CatchupComplete{HeadSeq: upTo}))
 	}
 	for {
+		// What is taken is not looked at by deletions any more: it goes at once.
+		if err := s.stream.Room(g.ctx); err != nil {
+			return err
+		}
 		waiting, live := s.takeWaiting(upTo)
 		if live {
 			return nil

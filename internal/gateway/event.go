@@ -83,18 +83,6 @@ func (ev *event) learn() {
 	}
 }
 
-// redact takes the content out of the event, as the log did (ES-2.2). An event that cannot be redacted is answered with
-// false: it must not be sent any more.
-func (ev *event) redact(at time.Time) bool {
-	record, err := eventlog.Redacted(ev.record, at)
-	if err != nil {
-		return false
-	}
-	text := dispatch(&record.Envelope)
-	ev.record, ev.block, ev.at, ev.bytes = record, conn.NewBlock(conn.Frame{Text: text}), 0, len(text)
-	return true
-}
-
 // aboutPrincipal reports whether receivers have to share a channel with the event's subject.
 func (ev *event) aboutPrincipal() bool {
 	return ev.kind.Receive == action.PrincipalRead || ev.kind.Receive == action.AgentRead

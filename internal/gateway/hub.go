@@ -77,7 +77,7 @@ func (g *Gateway) deliver(records []*eventlog.Record) {
 			g.route(ev, now)
 		}
 		g.ring.add([]*event{ev})
-		g.ring.redact(ev)
+		g.erase(ev)
 		g.head = ev.record.Seq
 	}
 	g.flush()

@@ -1,13 +1,5 @@
 package gateway
 
-import (
-	"slices"
-	"time"
-
-	"github.com/cairnsync/cairn/internal/eventlog"
-	wire "github.com/cairnsync/cairn/wire/workspace"
-)
-
 // Bounds of the newest events that are remembered, for connections that come back.
 const (
 	maxRemembered      = 16_384
@@ -52,62 +44,10 @@ func (r *ring) after(seq int64, limit int) ([]*event, bool) {
 
 func (r *ring) forget() { *r = ring{} }
 
-// redact follows an event that took content away: what is remembered of its resource loses it too. What cannot be
-// redacted is forgotten, with everything before it; so is what is remembered of the attachments, because whether
-// they went with their message is known to the log only.
-func (r *ring) redact(by *event) {
-	at, ok := deletion(by)
-	if !ok {
-		return
-	}
-	attached := map[string]bool{}
-	for i, ev := range slices.Backward(r.events) {
-		if ev.kind.Redact == nil || ev.record.Redacted || ev.record.Resource.ID != by.record.Resource.ID || ev == by {
-			continue
-		}
-		if body, ok := payloadOf[wire.MessageEvent](ev.record); ok && ev.kind.Resource == "message" {
-			for _, file := range body.Message.Attachments {
-				attached[file.ID] = true
-			}
-		}
-		before := ev.bytes
-		redacted := ev.redact(at)
-		r.bytes += ev.bytes - before
-		if !redacted {
-			r.forgetUpTo(i)
-			break
-		}
-	}
-	for i, ev := range slices.Backward(r.events) {
-		if ev.kind.Name == eventlog.FileUpdated && attached[ev.record.Resource.ID] {
-			r.forgetUpTo(i)
-			break
-		}
-	}
-}
-
 // forgetUpTo forgets the events up to and including the one at i.
 func (r *ring) forgetUpTo(i int) {
 	for _, gone := range r.events[:i+1] {
 		r.bytes -= gone.bytes
 	}
 	r.events = r.events[i+1:]
-}
-
-// deletion answers when the resource of an event was deleted, if the event says so.
-func deletion(ev *event) (time.Time, bool) {
-	switch ev.kind.Name {
-	case eventlog.MessageDeleted:
-		body, ok := payloadOf[wire.MessageEvent](ev.record)
-		if !ok || body.Message.DeletedAt == nil {
-			return ev.record.OccurredAt, true
-		}
-		return *body.Message.DeletedAt, true
-	case eventlog.FileUpdated:
-		body, ok := payloadOf[wire.FileEvent](ev.record)
-		if ok && body.File.DeletedAt != nil {
-			return *body.File.DeletedAt, true
-		}
-	}
-	return time.Time{}, false
 }
