@@ -27,6 +27,7 @@ type peer struct {
 	t     *testing.T
 	name  string
 	proxy *netproxy.Proxy
+	watch func(workspace.Event) // sees durable events; set before run
 
 	mu      sync.Mutex
 	seen    map[string]int // guarded by mu; how often message.created came, by client_msg_id
@@ -89,6 +90,9 @@ func (p *peer) fault(what string) {
 func (p *peer) note(event workspace.Event) {
 	if !event.Durable() {
 		return
+	}
+	if p.watch != nil {
+		p.watch(event)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,19 +169,7 @@ func (p *peer) agreed(threads []string) {
 	defer cancel()
 	require.NoError(p.t, p.Outbox().Idle(ctx), p.name)
 	require.Empty(p.t, p.Outbox().Entries(), "everything was sent")
-	var differences []workspace.Difference
-	require.Eventually(p.t, func() bool {
-		snapshot, err := p.Client().Snapshot(ctx)
-		if err != nil || p.SettleAt(ctx, snapshot.HeadSeq) != nil {
-			return false
-		}
-		fresh, err := p.Client().Fresh(ctx, p.State().Export())
-		if err != nil {
-			return false
-		}
-		differences = workspace.Compare(p.State().Export(), fresh)
-		return len(differences) == 0
-	}, patience, 100*time.Millisecond, "%s differs from a fresh copy: %v", p.name, &differences)
+	p.current(ctx)
 	stored := p.stored(ctx, threads)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,6 +181,24 @@ func (p *peer) agreed(threads []string) {
 		require.Equal(p.t, 1, p.seen[id], "%s: every message comes as an event once", p.name)
 	}
 	require.Len(p.t, p.seen, len(stored), "no event of a message that is not there")
+}
+
+// current waits until the local copy is the server's, field by field. How far the log is does not matter: a client hears of
+// what it does not see much later.
+func (p *peer) current(ctx context.Context) {
+	p.t.Helper()
+	var differences []workspace.Difference
+	require.Eventually(p.t, func() bool {
+		if p.Settle(ctx) != nil {
+			return false
+		}
+		fresh, err := p.Client().Fresh(ctx, p.State().Export())
+		if err != nil {
+			return false
+		}
+		differences = workspace.Compare(p.State().Export(), fresh)
+		return len(differences) == 0
+	}, patience, 100*time.Millisecond, "%s differs from a fresh copy: %v", p.name, &differences)
 }
 
 // stored reads the messages of threads, by client_msg_id, and demands that their numbers are dense (ES-4).
