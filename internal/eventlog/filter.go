@@ -25,31 +25,46 @@ const maxWindow = 8192
 // ErrTrimmed says that events behind a number were removed from the log (ES-7.3).
 var ErrTrimmed = errors.New("events were removed from the log")
 
-// Visible answers the events after a number up to and including upTo that filter lets through, in order,
-// at most limit. Fewer than limit means that everything up to upTo was looked at. It is ErrTrimmed where some of them
-// are not in the log any more.
+// PageBytes is about how many bytes of payloads a page has at most: it ends with the event that reaches them.
+const PageBytes = 1 << 20
+
+// How many events the first statement of a page asks for, which shows how large they are, and the others at least.
+const (
+	firstRows = 64
+	leastRows = 16
+)
+
+// Visible answers the events after a number up to and including upTo that filter lets through, in order, at most limit and
+// about PageBytes, and up to which number it has looked at everything. It is ErrTrimmed where some of them are not in the
+// log any more.
 //
 // It goes in short stretches, which grow while they hold little: PostgreSQL cannot know how many events a
 // filter lets through, and over a long stretch it would at times sort all of it for the sake of one page.
-func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) ([]*Record, error) {
+func Visible(tx storage.Tx, filter Filter, after, upTo int64, limit int) (records []*Record, checked int64, err error) {
 	if err := complete(tx, after); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var records []*Record
-	window := int64(limit)
-	for after < upTo && len(records) < limit {
+	window, rows, bytes := int64(limit), firstRows, 0
+	for after < upTo && len(records) < limit && bytes < PageBytes {
 		end := min(after+window, upTo)
-		condition, args := filter.condition(after, end, limit-len(records))
-		found, err := query(tx, `SELECT `+columns+` FROM event_log WHERE seq > $1 AND seq <= $2 AND (`+condition+`) ORDER BY seq LIMIT $3`, args...)
+		rows = min(rows, limit-len(records))
+		condition, args := filter.condition(after, end, rows)
+		found, size, err := queryUpTo(tx, PageBytes-bytes,
+			`SELECT `+columns+` FROM event_log WHERE seq > $1 AND seq <= $2 AND (`+condition+`) ORDER BY seq LIMIT $3`, args...)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		records = append(records, found...)
-		if after = end; int64(len(found)) < window/2 {
+		records, bytes = append(records, found...), bytes+size
+		if len(found) == rows || bytes >= PageBytes {
+			after = found[len(found)-1].Seq
+		} else if after = end; int64(len(found)) < window/2 {
 			window = min(2*window, maxWindow)
 		}
+		if bytes > 0 {
+			rows = max(leastRows, (PageBytes-bytes)*len(records)/bytes)
+		}
 	}
-	return records, nil
+	return records, after, nil
 }
 
 // complete answers ErrTrimmed unless the log has every event after a number.

@@ -1,7 +1,9 @@
 package eventlog
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cairnsync/cairn/internal/storage"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -135,14 +137,28 @@ func After(tx storage.Tx, after, upTo int64, limit int) ([]*Record, error) {
 }
 
 func query(tx storage.Tx, text string, args ...any) ([]*Record, error) {
-	var records []*Record
-	err := tx.Query(text, args, func(row storage.Row) error {
+	records, _, err := queryUpTo(tx, math.MaxInt, text, args...)
+	return records, err
+}
+
+// errEnough ends the reading of rows.
+var errEnough = errors.New("enough was read")
+
+// queryUpTo is query, up to the event whose payload reaches a number of bytes. It answers how many were read.
+func queryUpTo(tx storage.Tx, most int, text string, args ...any) (records []*Record, size int, err error) {
+	err = tx.Query(text, args, func(row storage.Row) error {
 		record, err := scan(row)
+		if err != nil {
+			return err
+		}
 		records = append(records, record)
-		return err
+		if size += len(record.Payload); size >= most {
+			return errEnough
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, 0, fmt.Errorf("read events: %w", err)
 	}
-	return records, nil
+	return records, size, nil
 }

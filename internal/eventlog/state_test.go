@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -162,20 +163,62 @@ func TestVisibleAgreesWithItsFilter(t *testing.T) {
 func pages(t *testing.T, db storage.DB, filter eventlog.Filter, limit int) []int64 {
 	t.Helper()
 	var seqs []int64
-	head, after := stateOf(t, db).Head, int64(0)
-	for {
-		records, err := storage.Read(t.Context(), db, func(tx storage.Tx) ([]*eventlog.Record, error) {
-			return eventlog.Visible(tx, filter, after, head, limit)
-		})
-		require.NoError(t, err)
+	for head, after := stateOf(t, db).Head, int64(0); after < head; {
+		records, checked := page(t, db, filter, after, limit)
 		for _, record := range records {
 			seqs = append(seqs, record.Seq)
-			after = record.Seq
+			require.Greater(t, record.Seq, after)
+			require.LessOrEqual(t, record.Seq, checked)
 		}
-		if len(records) < limit {
-			return seqs
-		}
+		require.Greater(t, checked, after)
+		require.LessOrEqual(t, len(records), limit)
+		after = checked
 	}
+	return seqs
+}
+
+// page reads one page that a filter lets through.
+func page(t *testing.T, db storage.DB, filter eventlog.Filter, after int64, limit int) (records []*eventlog.Record, checked int64) {
+	t.Helper()
+	head := stateOf(t, db).Head
+	require.NoError(t, db.Read(t.Context(), func(tx storage.Tx) (err error) {
+		records, checked, err = eventlog.Visible(tx, filter, after, head, limit)
+		return err
+	}))
+	return records, checked
+}
+
+// A page ends where it is large, not only where it is long.
+func TestVisibleInBytes(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		log := eventlog.New(eventlog.Options{MaxPayload: 64 << 10, NewID: testkit.Env().NewID})
+		var events []eventlog.Event
+		for i := range 300 {
+			one := setting("ada")
+			if i >= 100 {
+				one.Payload = wire.SettingEvent{Setting: wire.Setting{Key: "k", Version: 1, Value: []byte(`"` + strings.Repeat("x", 60_000) + `"`)}}
+			}
+			events = append(events, one)
+		}
+		emit(t, db.DB, log, events...)
+		filter := eventlog.Filter{Principal: "ada"}
+		t.Run("ES-7.2 nothing is missing between pages", func(t *testing.T) {
+			require.Len(t, pages(t, db.DB, filter, 500), len(events))
+			require.Len(t, pages(t, db.DB, filter, 7), len(events))
+		})
+		t.Run("ES-7.2 a page is bounded", func(t *testing.T) {
+			for after := int64(0); after < int64(len(events)); {
+				records, checked := page(t, db.DB, filter, after, 500)
+				size := 0
+				for _, record := range records {
+					size += len(record.Payload)
+				}
+				require.Less(t, size, eventlog.PageBytes+64<<10)
+				after = checked
+			}
+		})
+	})
 }
 
 func TestAmend(t *testing.T) {
@@ -214,7 +257,7 @@ func TestVisibleBehindTheBeginning(t *testing.T) {
 		}))
 		visible := func(after int64) error {
 			return db.DB.Read(t.Context(), func(tx storage.Tx) error {
-				_, err := eventlog.Visible(tx, eventlog.Filter{Principal: "ada"}, after, 3, 10)
+				_, _, err := eventlog.Visible(tx, eventlog.Filter{Principal: "ada"}, after, 3, 10)
 				return err
 			})
 		}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -20,8 +19,6 @@ const (
 	scanned = 32
 	// readers bounds the pages that are read at the same time.
 	readers = 8
-	// maxSendBytes bounds what is sent at once, well within the queue.
-	maxSendBytes = queueBytes / 4
 )
 
 // catchUp sends what the connection missed, and lets it join the live events (ES-7.2). It is a goroutine of the
@@ -94,9 +91,9 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 	if !ok || len(events) == 0 || s.over {
 		return nil, upTo, nil, s.over
 	}
-	now := g.now()
+	now, bytes := g.now(), 0
 	for _, ev := range events {
-		if ev.record.Seq > upTo {
+		if ev.record.Seq > upTo || bytes >= eventlog.PageBytes {
 			break
 		}
 		checked = ev.record.Seq
@@ -107,6 +104,7 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 		resource := ev.resource(&g.places, g.moved)
 		if ev.reaches(s.p.permissions, &resource, g.moved, now) {
 			visible = append(visible, ev)
+			bytes += ev.bytes
 		}
 	}
 	return visible, checked, stale, len(stale) == 0
@@ -181,14 +179,11 @@ func readVisible(tx storage.Tx, permissions *authz.Snapshot, after, upTo int64, 
 			filter.MovedThreads = append(filter.MovedThreads, id)
 		}
 	}
-	records, err := eventlog.Visible(tx, filter, after, upTo, limit)
+	records, checked, err := eventlog.Visible(tx, filter, after, upTo, limit)
 	if err != nil {
 		return readEvents{}, err
 	}
-	read := readEvents{events: newEvents(records), moved: moved, checked: upTo}
-	if len(records) == limit {
-		read.checked = records[limit-1].Seq
-	}
+	read := readEvents{events: newEvents(records), moved: moved, checked: checked}
 	return read, readSubjects(tx, read.events)
 }
 
@@ -261,101 +256,6 @@ func placesOf(tx storage.Tx, threads []string) (map[string]authz.Place, error) {
 		return nil, fmt.Errorf("read places of threads: %w", err)
 	}
 	return all, nil
-}
-
-// sendPage sends the events of a page and the cursors between and behind them (ES-7.1): after every
-// sync.cursor_advance_every numbers that were skipped, and at the end.
-func (s *session) sendPage(events []*event, after, checked int64) error {
-	every := int64(s.g.Limits.CursorAdvanceEvery)
-	p := s.parcel()
-	for _, ev := range events {
-		for !s.quiet && ev.record.Seq-after > every {
-			after += every
-			p.add(cursorBlock(after), 0)
-		}
-		after = ev.record.Seq
-		p.event(ev)
-		if err := p.sendFull(s.g.ctx); err != nil {
-			return err
-		}
-	}
-	for !s.quiet && checked-after > every {
-		after += every
-		p.add(cursorBlock(after), 0)
-	}
-	if !s.quiet {
-		p.add(cursorBlock(checked), 0)
-	}
-	return p.send(s.g.ctx)
-}
-
-// parcel is frames that go out together. Its events are turned into blocks when they go: until then content may be taken out
-// of them.
-type parcel struct {
-	s      *session
-	max    int // frames
-	pieces []piece
-	frames int
-	bytes  int
-}
-
-// piece is an event or a block.
-type piece struct {
-	event *event
-	block *block
-}
-
-func (s *session) parcel() *parcel {
-	return &parcel{s: s, max: max(1, s.g.Limits.OutboundQueueMax/2-2)}
-}
-
-func (p *parcel) event(ev *event) {
-	p.pieces = append(p.pieces, piece{event: ev})
-	p.frames, p.bytes = p.frames+1, p.bytes+ev.bytes
-}
-
-// add puts a block behind the events so far.
-func (p *parcel) add(b *block, bytes int) {
-	p.pieces = append(p.pieces, piece{block: b})
-	p.frames, p.bytes = p.frames+b.Len(), p.bytes+bytes
-}
-
-// settle makes blocks of everything.
-func (p *parcel) settle() []*block {
-	p.s.g.mu.Lock()
-	defer p.s.g.mu.Unlock()
-	var j joiner
-	var events []*event
-	blocks := make([]*block, 0, len(p.pieces))
-	for _, one := range p.pieces {
-		if one.event != nil {
-			events = append(events, one.event)
-			continue
-		}
-		blocks = append(append(blocks, j.join(events)...), one.block)
-		events = events[:0]
-	}
-	return append(blocks, j.join(events)...)
-}
-
-// sendFull is send when it is time.
-func (p *parcel) sendFull(ctx context.Context) error {
-	if p.frames < p.max && p.bytes < maxSendBytes {
-		return nil
-	}
-	return p.send(ctx)
-}
-
-func (p *parcel) send(ctx context.Context) error {
-	if len(p.pieces) == 0 {
-		return nil
-	}
-	if err := p.s.stream.Room(ctx); err != nil {
-		return err
-	}
-	p.s.stream.SendMany(p.settle())
-	p.pieces, p.frames, p.bytes = p.pieces[:0], 0, 0
-	return nil
 }
 
 // goLive ends the catch-up and sends what was committed meanwhile, as far as it is still allowed (ES-7.2.4, ES-8.3.2).

@@ -319,3 +319,52 @@ func TestRememberedEventsAreRedacted(t *testing.T) {
 		c.event(eventlog.MessageDeleted)
 	})
 }
+
+// A page is bounded in bytes too: what is read for one connection, or one request, is little.
+func TestLargeEvents(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		channel := w.channel()
+		thread := w.thread(channel)
+		start := n.settled()
+		events := make([]eventlog.Event, 50)
+		for i := range events {
+			events[i] = w.message(channel, thread, strings.Repeat("x", 60_000))
+		}
+		n.emit(events...)
+		head := n.settled()
+		t.Run("ES-7.4 by REST", func(t *testing.T) {
+			by := authz.Caller{Principal: w.owner, Kind: wire.KindUser}
+			for at, next := start, start+1; at < head; {
+				page, err := n.Events(t.Context(), by, at, "", 500)
+				require.NoError(t, err)
+				size := 0
+				for _, event := range page.Events {
+					require.Equal(t, next, event.Seq)
+					size, next = size+len(event.Payload), next+1
+				}
+				require.Less(t, size, eventlog.PageBytes+64<<10)
+				require.Equal(t, next-1, page.NextCursor)
+				at = page.NextCursor
+			}
+		})
+		for name, from := range map[string]*node{"from memory": n, "from the database": w.node()} {
+			t.Run("ES-7.2 "+name, func(t *testing.T) {
+				c := from.connect(w.device(w.owner), start)
+				got, cursors := 0, 0
+				for frame := c.next(); frame.Op != wire.OpCatchupComplete; frame = c.next() {
+					switch frame.Op {
+					case wire.OpDispatch:
+						got++
+					case wire.OpCursor:
+						cursors++
+					}
+				}
+				require.Equal(t, len(events), got)
+				require.Greater(t, cursors, 2, "ES-7.1 one at the end of every page")
+			})
+		}
+	})
+}
