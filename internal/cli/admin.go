@@ -118,7 +118,7 @@ func (a *app) joinBus(services *service.Group, url string) signal.Bus {
 
 func newUser(a *app) *cobra.Command {
 	return a.jsonFlag(group("user", "Add, list and disable users, in the database", []func(*app) *cobra.Command{
-		newUserAdd, newUserList, newUserDisable, newUserLoginCode, newUserPassword, newUserHandle, newUserApprove,
+		newUserAdd, newUserList, newUserDisable, newUserEnable, newUserLoginCode, newUserPassword, newUserHandle, newUserApprove, newUserLink,
 	}, a))
 }
 
@@ -167,12 +167,27 @@ func orNever(at *wire.Time) string {
 }
 
 func newUserDisable(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "disable USER", Short: "Shut a user out: no key works any more, streams end"}
+	cmd := &cobra.Command{Use: "disable USER", Short: "Shut a user out: no key works any more, streams and sign-ins end"}
 	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
 		if err := people.DisableUser(ctx, args[0]); err != nil {
 			return err
 		}
 		return a.show(map[string]any{"disabled": true, "user": args[0]}, func() error { return a.say("%s is disabled", args[0]) })
+	})
+}
+
+func newUserEnable(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "enable USER", Short: "Let a disabled user in again"}
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
+		id, err := people.ResolvePerson(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		enabled, err := people.EnablePrincipal(ctx, identity.Operator(), id)
+		if err != nil {
+			return err
+		}
+		return a.show(enabled, func() error { return a.say("%s is enabled", args[0]) })
 	})
 }
 

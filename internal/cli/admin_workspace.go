@@ -75,6 +75,18 @@ func newUserHandle(a *app) *cobra.Command {
 	})
 }
 
+func newUserLink(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "link USER ISSUER SUBJECT", Short: "Let a user sign in as somebody at an OpenID Connect issuer"}
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
+		if err := people.LinkExternal(ctx, args[0], args[1], args[2]); err != nil {
+			return err
+		}
+		return a.show(map[string]any{"linked": true, "user": args[0], "issuer": args[1], "subject": args[2]}, func() error {
+			return a.say("%s signs in as %s at %s", args[0], args[2], args[1])
+		})
+	})
+}
+
 func newUserApprove(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "approve DEVICE", Short: "Let a device in that waits for approval, named by its id"}
 	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {

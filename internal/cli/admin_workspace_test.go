@@ -51,6 +51,13 @@ func TestWorkspaceAdministration(t *testing.T) {
 		require.Equal(t, "countess", decoded[wire.Principal](s, "user", "handle", "ada", "countess").Handle)
 		s.refused(exitFailed, []string{"taken"}, "user", "handle", "bob", "countess")
 		s.refused(exitFailed, []string{"not found"}, "user", "approve", testkit.Env().RandomID())
+		t.Run("WS-ID-4 a user is tied to somebody at an issuer, once", func(t *testing.T) {
+			require.Contains(t, s.done("user", "link", "bob", "https://issuer.example.org", "4711"), "signs in as 4711")
+			s.refused(exitFailed, []string{"belongs to somebody"}, "user", "link", "ada", "https://issuer.example.org", "4711")
+			s.refused(exitFailed, []string{"not found"}, "user", "link", "nobody", "https://issuer.example.org", "4712")
+		})
+		require.Contains(t, s.done("user", "disable", "bob"), "is disabled")
+		require.Equal(t, wire.StatusActive, decoded[wire.Principal](s, "user", "enable", "bob").Status)
 		require.Contains(t, s.done("keys", "rotate"), "signed by key")
 		require.Positive(t, decoded[audit.Report](s, "audit", "verify").Rows)
 	})

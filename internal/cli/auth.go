@@ -97,7 +97,7 @@ func nonEmpty(text string) (string, error) {
 }
 
 func (a *app) login(ctx context.Context, m *membership, with client.Credential) error {
-	answer, err := m.client.SignIn(ctx, with)
+	answer, err := signIn(ctx, m.client, with)
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,15 @@ func (a *app) login(ctx context.Context, m *membership, with client.Credential) 
 		}
 		return a.say("signed in to %s as @%s", m.url, answer.Principal.Handle)
 	})
+}
+
+// signIn renews the sign-in there is, or makes one: for somebody else, and in place of one that has ended.
+func signIn(ctx context.Context, c *client.Client, with client.Credential) (wire.TokenAnswer, error) {
+	answer, err := c.StepUp(ctx, with)
+	if err == nil || !errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
+		return answer, err
+	}
+	return c.SignIn(ctx, with)
 }
 
 // signInShown is a sign-in without its secrets.

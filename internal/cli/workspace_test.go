@@ -92,6 +92,14 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 		w.done("user", "password", "ada")
 		require.Contains(t, w.done("auth", "login", "--user", "ada"), "as @ada")
 		w.stdin = ""
+		t.Run("WS-ID-5 signing in again renews the sign-in there is", func(t *testing.T) {
+			login := func() string {
+				w.stdin = "a long enough password\n"
+				defer func() { w.stdin = "" }()
+				return decoded[signInShown](w.shell, "auth", "login", "--user", "ada").SessionID
+			}
+			require.Equal(t, login(), login())
+		})
 		w.refused(exitUsage, []string{"nothing on standard input"}, "auth", "login")
 		w.refused(exitUsage, []string{"either --user or --code"}, "auth", "login", "--user", "a", "--code", "b")
 	})

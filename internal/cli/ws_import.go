@@ -34,6 +34,7 @@ interruption or with a newer export, adds only what is new.`
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the export: slack or mattermost")
 	cmd.Flags().StringVar(&space, "space", "", "`SPACE` to bring it into, by id or name")
 	cmd.Flags().StringVar(&o.Source, "source", "", "`NAME` of the export: the same name goes on with the same import (default: the format and the file's name)")
+	cmd.Flags().IntVar(&o.MaxChars, "max-chars", transfer.DefaultMaxChars, "`CHARACTERS` a message may have on the server (its message.max_chars)")
 	cmd.Flags().BoolVar(&o.Private, "private", false, "private channels too; whoever sees the space sees them then")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(importFormats, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -42,6 +43,9 @@ interruption or with a newer export, adds only what is new.`
 		}
 		if space == "" {
 			return wrongUsage("--space is missing: where should it go?")
+		}
+		if o.MaxChars < 1 {
+			return wrongUsage("--max-chars is at least 1")
 		}
 		o.Format = transfer.Format(format)
 		ctx := cmd.Context()
