@@ -172,16 +172,15 @@ func (b *bench) readLog(ctx context.Context, l *backlog, one *seat, encode bool)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	started := b.env.Now()
 	for after, end := l.begin, l.begin+int64(l.events); after < end; {
-		page, err := storage.Read(ctx, db, func(tx storage.Tx) ([]*eventlog.Record, error) {
-			return eventlog.Visible(tx, l.filters[one], after, end, 500)
+		checked := end
+		page, err := storage.Read(ctx, db, func(tx storage.Tx) (page []*eventlog.Record, err error) {
+			page, checked, err = eventlog.Visible(tx, l.filters[one], after, end, 500)
+			return page, err
 		})
 		if err != nil {
 			return 0, err
 		}
-		if len(page) == 0 {
-			break
-		}
-		after = page[len(page)-1].Seq
+		after = checked
 		for _, record := range page {
 			if !encode {
 				break
