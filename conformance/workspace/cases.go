@@ -7,5 +7,6 @@ func cases() []testCase {
 	return slices.Concat(
 		logCases(), writeCases(), gatewayCases(), closeCases(), catchupCases(),
 		accessCases(), deliveryCases(), messageCases(), personalCases(), walkCases(),
+		identityCases(), levelCases(), shapeCases(), sdkCases(),
 	)
 }

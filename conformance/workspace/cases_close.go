@@ -170,7 +170,7 @@ func closeSignedOut(t *trial) {
 	p.post("/auth/logout", object{}).want(http.StatusNoContent)
 	s.closed(code.CloseRevoked)
 	other.acknowledged()
-	p.get("/me").refused(code.InvalidToken)
+	p.shutOut()
 }
 
 func closeRevokedAgain(t *trial) {
@@ -210,7 +210,7 @@ func closeSlow(t *trial) {
 	transport := &http.Transport{DialContext: dialNarrow}
 	defer transport.CloseIdleConnections()
 	const writers, each = 8, 15
-	text := strings.Repeat("長", 19000) // 57 kB in an event
+	text := strings.Repeat("€", 19000) // 57 kB in an event
 	for range 3 {
 		s := r.anna.dialAt(r.anna.node(), &http.Client{Transport: transport})
 		s.identify(s.identity())

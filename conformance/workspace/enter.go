@@ -69,7 +69,7 @@ func (s *socket) completed() (events []wire.Envelope, head int64) {
 	for {
 		frame := s.next()
 		switch frame.Op {
-		case wire.OpCursor:
+		case wire.OpCursor, wire.OpReauthRequired:
 		case wire.OpDispatch:
 			events = append(events, body[wire.Envelope](s, frame))
 		default:

@@ -49,7 +49,8 @@ func (p *person) do(method, path string, body any, headers ...header) *answer {
 	return p.exchange(method, api+path, body, p.prove(p.held().AccessToken), headers...)
 }
 
-// exchange sends a request to the node whose turn it is; dress signs it. It follows use_dpop_nonce once, as clients do.
+// exchange sends a request to the node whose turn it is; dress signs it. As clients do, it follows use_dpop_nonce and
+// tries again what the server was too busy for (ES-13.2).
 func (p *person) exchange(method, path string, body any, dress func(string, *http.Request), headers ...header) *answer {
 	return p.exchangeAt(p.node(), method, path, body, dress, headers...)
 }
@@ -69,10 +70,11 @@ func (p *person) exchangeAt(
 			return &answer{t: p.t, failure: err}
 		}
 	}
-	for range 2 {
+	for range 4 {
 		a = p.send(node, method, path, text, dress, headers)
 		p.t.Remember(a.String())
-		if a.status != http.StatusUnauthorized || !strings.Contains(string(a.body), string(code.UseDPoPNonce)) {
+		if a.status != http.StatusServiceUnavailable &&
+			(a.status != http.StatusUnauthorized || !strings.Contains(string(a.body), string(code.UseDPoPNonce))) {
 			break
 		}
 	}

@@ -126,3 +126,14 @@ func (t *trial) member(owner *person) *person {
 	owner.post("/users", wire.NewPrincipal{Handle: handle, DisplayName: "Person " + handle}).want(http.StatusCreated).into(&made)
 	return t.signIn(made.ID, handle)
 }
+
+// shutOut waits until every node refuses the access token: a node that did not do it itself hears of a revocation
+// a moment later.
+func (p *person) shutOut() {
+	for _, node := range p.t.in.Nodes() {
+		p.t.Eventually(patience, "the token is refused", func() bool {
+			a := p.exchangeAt(node, http.MethodGet, api+"/me", nil, p.prove(p.held().AccessToken))
+			return a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
+		})
+	}
+}

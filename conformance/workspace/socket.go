@@ -184,17 +184,20 @@ func (s *socket) ended() error {
 	return nil
 }
 
-// expect answers the next frame, which must be of an op; cursors are passed over unless asked for.
+// expect answers the next frame, which must be of an op; what may come at any time is passed over unless asked for.
 func (s *socket) expect(op string) wire.Frame {
 	for {
 		frame := s.next()
-		if frame.Op == wire.OpCursor && op != wire.OpCursor {
+		if aside(frame.Op) && op != frame.Op {
 			continue
 		}
 		require.Equal(s.t, op, frame.Op, "%s; the connection had: %s", frame.D, s.told())
 		return frame
 	}
 }
+
+// aside reports whether frames of an op may come at any time.
+func aside(op string) bool { return op == wire.OpCursor || op == wire.OpReauthRequired }
 
 // event answers the next event, which must be of a type.
 func (s *socket) event(kind string) wire.Envelope {
@@ -236,7 +239,7 @@ func (s *socket) acknowledged() []wire.Envelope {
 	for {
 		frame := s.next()
 		switch frame.Op {
-		case wire.OpCursor:
+		case wire.OpCursor, wire.OpReauthRequired:
 		case wire.OpDispatch:
 			before = append(before, body[wire.Envelope](s, frame))
 		default:

@@ -2,11 +2,13 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,7 +80,7 @@ var profiles = map[string]map[string]string{
 	usual:     {},
 	hasty:     {"sync.identify_timeout": "400ms"},
 	beating:   {"sync.heartbeat_interval": "1s"},
-	fleeting:  {"auth.access_token_ttl": "4s", "sync.reauth_lead_time": "3s"},
+	fleeting:  {"auth.access_token_ttl": "8s", "sync.reauth_lead_time": "6s"},
 	stale:     {"sync.resume_window": "10ms"},
 	stepUp:    {"auth.step_up_max_age": "4s"},
 	small:     {"sync.catchup_page_size": "5", "sync.cursor_advance_every": "10", "sync.ws_max_frame_bytes": "16384", "sync.event_payload_max_bytes": "4096", "sync.max_focused_threads": "3", "sync.typing_min_interval": "300ms", "sync.typing_ttl": "2s"},
@@ -110,6 +112,7 @@ type suite struct {
 
 	mu      sync.Mutex
 	started map[string]func() (*instance, error) // guarded by mu; by profile
+	left    map[string]int                       // guarded by mu; cases that still need the profile
 }
 
 // instance is an instance with its documents.
@@ -118,6 +121,7 @@ type instance struct {
 
 	answers *contract.Answers
 	frames  *contract.Frames
+	ended   atomic.Bool
 }
 
 func (in *instance) operated() Operated {
@@ -147,7 +151,7 @@ func newSuite(target Target) *suite {
 	return &suite{
 		target: target, plan: rulebook.Plan{Concurrent: concurrentCases, Deadline: caseDeadline},
 		transport: transport, client: &http.Client{Transport: transport, CheckRedirect: lastAnswer},
-		started: map[string]func() (*instance, error){},
+		started: map[string]func() (*instance, error){}, left: map[string]int{},
 	}
 }
 
@@ -158,11 +162,25 @@ func (s *suite) instance(ctx context.Context, profile string) (*instance, error)
 	s.mu.Lock()
 	start := s.started[profile]
 	if start == nil {
-		start = sync.OnceValues(func() (*instance, error) { return s.start(context.WithoutCancel(ctx), profile) })
+		start = sync.OnceValues(func() (*instance, error) { return s.guarded(context.WithoutCancel(ctx), profile) })
 		s.started[profile] = start
 	}
 	s.mu.Unlock()
 	return start()
+}
+
+var errEndedEarly = errors.New("the start of the instance ended early")
+
+// guarded starts an instance in a goroutine of its own, which the operator may end: tests do that when they fail.
+func (s *suite) guarded(ctx context.Context, profile string) (in *instance, err error) {
+	err = errEndedEarly
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		in, err = s.start(ctx, profile)
+	}()
+	<-ended
+	return in, err
 }
 
 func (s *suite) start(ctx context.Context, profile string) (*instance, error) {
@@ -196,19 +214,45 @@ func (s *suite) start(ctx context.Context, profile string) (*instance, error) {
 	return in, err
 }
 
-// stop ends what was started.
+// stop ends what was started and still runs.
 func (s *suite) stop(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, profile := range slices.Sorted(maps.Keys(s.started)) {
-		in, err := s.started[profile]()
-		if err != nil || in == nil || in.Instance == s.target.Main {
-			continue
-		}
-		if err := in.operated().Stop(context.WithoutCancel(t.Context())); err != nil {
+	profiles := slices.Sorted(maps.Keys(s.started))
+	s.mu.Unlock()
+	for _, profile := range profiles {
+		if err := s.end(context.WithoutCancel(t.Context()), profile); err != nil {
 			t.Errorf("stop the instance %q: %v", profile, err)
 		}
+	}
+}
+
+// end stops the instance of a profile, once.
+func (s *suite) end(ctx context.Context, profile string) error {
+	s.mu.Lock()
+	start := s.started[profile]
+	s.mu.Unlock()
+	if start == nil {
+		return nil
+	}
+	in, err := start()
+	if err != nil || in == nil || in.operated() == nil || in.Instance == s.target.Main || in.ended.Swap(true) {
+		return nil //nolint:nilerr // what could not be started was told by its cases
+	}
+	return in.operated().Stop(ctx)
+}
+
+// release ends the instance of a profile when no case needs it any more: instances cost connections.
+func (s *suite) release(t *rulebook.Trial, profile string) {
+	s.mu.Lock()
+	s.left[profile]--
+	last := s.left[profile] == 0
+	s.mu.Unlock()
+	if !last {
+		return
+	}
+	if err := s.end(t.Context(), profile); err != nil {
+		t.Errorf("stop the instance %q: %v", profile, err)
 	}
 }
 
@@ -225,7 +269,9 @@ type testCase struct {
 func (s *suite) cases() []rulebook.Case {
 	var all []rulebook.Case
 	for _, c := range cases() {
+		s.left[c.profile]++
 		all = append(all, rulebook.Case{Rule: c.rule, Name: c.name, Slow: c.slow, Run: func(base *rulebook.Trial) {
+			base.Cleanup(func() { s.release(base, c.profile) })
 			t := &trial{Trial: base, suite: s}
 			in, err := s.instance(base.Context(), c.profile)
 			if err != nil {
