@@ -42,6 +42,7 @@ type Limits struct {
 	MaxFocusedThreads  int           // sync.max_focused_threads
 	TypingMinInterval  time.Duration // sync.typing_min_interval
 	TypingTTL          time.Duration // sync.typing_ttl
+	OpInterval         time.Duration // of ops that need the database, after the first opBurst; negative: no limit
 	WriteTimeout       time.Duration // gateway.write_timeout
 	MaxConnections     int           // of this node
 }
@@ -61,6 +62,7 @@ func (l Limits) withDefaults() Limits {
 		MaxFocusedThreads:  cmp.Or(l.MaxFocusedThreads, 20),
 		TypingMinInterval:  cmp.Or(l.TypingMinInterval, 5*time.Second),
 		TypingTTL:          cmp.Or(l.TypingTTL, 8*time.Second),
+		OpInterval:         cmp.Or(l.OpInterval, 500*time.Millisecond),
 		WriteTimeout:       cmp.Or(l.WriteTimeout, 10*time.Second),
 		MaxConnections:     cmp.Or(l.MaxConnections, 100_000),
 	}
@@ -71,10 +73,14 @@ func (l Limits) machine() protocol.Config {
 	return protocol.Config{
 		IdentifyTimeout: l.IdentifyTimeout, HeartbeatInterval: l.HeartbeatInterval, HeartbeatMisses: l.HeartbeatMissLimit,
 		ReauthLeadTime: l.ReauthLeadTime, MaxFocused: l.MaxFocusedThreads, TypingMinInterval: l.TypingMinInterval,
+		OpBurst: opBurst, OpInterval: l.OpInterval,
 	}
 }
 
 const (
+	// opBurst is how many ops that need the database a connection may send at once: somebody who leafs through threads says
+	// a focus for each.
+	opBurst = 40
 	// queueBytes bounds what waits for one connection. The bytes of an event are shared by all it waits for.
 	queueBytes = 16 << 20
 	// roomBytes is what may wait for a connection that catches up before the next page is read.

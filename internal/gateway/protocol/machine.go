@@ -17,6 +17,9 @@ type Config struct {
 	ReauthLeadTime    time.Duration // sync.reauth_lead_time
 	MaxFocused        int           // sync.max_focused_threads
 	TypingMinInterval time.Duration // sync.typing_min_interval
+	// OpBurst ops that need the database are taken at once, then one each OpInterval. Without an interval there is no limit.
+	OpBurst    int
+	OpInterval time.Duration
 }
 
 // Phase is how far a connection is.
@@ -39,6 +42,7 @@ type State struct {
 	Expires time.Time // of the token; the zero value is never
 	Asked   bool      // reauth_required was sent for this token
 	Typed   time.Time // the last typing.start that was taken
+	Spent   time.Time // when all ops that were taken are made up for (Config.OpInterval)
 }
 
 // Input is something that happened to a connection: one of the types below.
@@ -184,9 +188,13 @@ func (c Config) received(s State, now time.Time, op Op) (State, []Effect) {
 		if !s.Person {
 			return s, refuse(op, code.NotImplementedForKind, "API tokens are not renewed.")
 		}
-		return s, []Effect{Renew{*body}}
+		return c.spend(s, now, op, Renew{*body})
 	case *wire.Focus:
-		return s, c.focus(op, body)
+		clean, refused := c.focus(op, body)
+		if refused != nil {
+			return s, refused
+		}
+		return c.spend(s, now, op, SetFocus{clean})
 	case *wire.Typing:
 		return c.typing(s, now, op, body)
 	default:
@@ -220,9 +228,30 @@ func refuse(op Op, c code.Code, detail string) []Effect {
 	return []Effect{Refuse{wire.OpFailed{Op: op.Name, Code: string(c), Detail: detail, Ref: op.Ref}}}
 }
 
+// tooSoon is refuse for what may be tried again after a wait.
+func tooSoon(op Op, detail string, wait time.Duration) []Effect {
+	return []Effect{Refuse{wire.OpFailed{Op: op.Name, Code: string(code.RateLimited), Detail: detail, Ref: op.Ref, RetryAfter: Seconds(wait)}}}
+}
+
+// spend does what needs the database, unless the connection has asked for too much of that lately.
+func (c Config) spend(s State, now time.Time, op Op, effect Effect) (State, []Effect) {
+	if c.OpInterval <= 0 {
+		return s, []Effect{effect}
+	}
+	spent := s.Spent
+	if spent.Before(now) {
+		spent = now
+	}
+	if wait := spent.Sub(now) - time.Duration(c.OpBurst-1)*c.OpInterval; wait > 0 {
+		return s, tooSoon(op, "Too much was asked for lately.", wait)
+	}
+	s.Spent = spent.Add(c.OpInterval)
+	return s, []Effect{effect}
+}
+
 // focus checks form and number; a focus that is refused leaves the one before (ES-11.3.2).
-func (c Config) focus(op Op, focus *wire.Focus) []Effect {
-	clean := wire.Focus{Idle: focus.Idle, Ref: focus.Ref}
+func (c Config) focus(op Op, focus *wire.Focus) (clean wire.Focus, refused []Effect) {
+	clean = wire.Focus{Idle: focus.Idle, Ref: focus.Ref}
 	seen := make(map[string]bool)
 	for _, list := range []struct{ from, to *[]string }{
 		{&focus.ThreadIDs, &clean.ThreadIDs}, {&focus.BackgroundThreadIDs, &clean.BackgroundThreadIDs},
@@ -230,19 +259,19 @@ func (c Config) focus(op Op, focus *wire.Focus) []Effect {
 		for _, raw := range *list.from {
 			id, ok := env.ParseID(raw)
 			if !ok {
-				return refuse(op, code.ValidationFailed, "A thread id is no UUID.")
+				return clean, refuse(op, code.ValidationFailed, "A thread id is no UUID.")
 			}
 			if seen[id] {
 				continue // in both lists: counts as in thread_ids, which come first
 			}
 			if len(seen) == c.MaxFocused {
-				return refuse(op, code.ValidationFailed, "At most "+strconv.Itoa(c.MaxFocused)+" threads are in focus.")
+				return clean, refuse(op, code.ValidationFailed, "At most "+strconv.Itoa(c.MaxFocused)+" threads are in focus.")
 			}
 			seen[id] = true
 			*list.to = append(*list.to, id)
 		}
 	}
-	return []Effect{SetFocus{clean}}
+	return clean, nil
 }
 
 // typing throttles per connection; a stop takes the throttle away (ES-12.1).
@@ -258,13 +287,13 @@ func (c Config) typing(s State, now time.Time, op Op, typing *wire.Typing) (Stat
 		return s, nil
 	}
 	if wait := s.Typed.Add(c.TypingMinInterval).Sub(now); !s.Typed.IsZero() && wait > 0 {
-		refused := refuse(op, code.RateLimited, "Typing was said a moment ago.")
-		failed := refused[0].(Refuse).Failed //nolint:forcetypeassert // refuse makes nothing else
-		failed.RetryAfter = Seconds(wait)
-		return s, []Effect{Refuse{failed}}
+		return s, tooSoon(op, "Typing was said a moment ago.", wait)
 	}
-	s.Typed = now
-	return s, []Effect{Type{ThreadID: id, Ref: op.Ref}}
+	s, effects := c.spend(s, now, op, Type{ThreadID: id, Ref: op.Ref})
+	if _, taken := effects[0].(Type); taken {
+		s.Typed = now
+	}
+	return s, effects
 }
 
 // Seconds rounds a wait up to whole seconds, as frames and close reasons name it.

@@ -127,6 +127,49 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// Ops that need the database are limited together, so that none of them is a way around the throttle of another.
+func TestOpsAreLimited(t *testing.T) {
+	t.Parallel()
+	limited := config
+	limited.OpBurst, limited.OpInterval = 4, time.Second
+	ops := []Input{
+		op("typing.start", &wire.Typing{ThreadID: id(1)}), op("typing.stop", &wire.Typing{ThreadID: id(1)}),
+		op("focus", &wire.Focus{ThreadIDs: []string{id(1)}}), op("reauth", &wire.Reauth{}),
+	}
+	run := func(c Config, s State, now time.Time) (_ State, taken, refused int) {
+		for range 5 {
+			for _, in := range ops {
+				var effects []Effect
+				s, effects = Step(c, s, now, in)
+				for _, effect := range effects {
+					if failed, is := effect.(Refuse); is {
+						require.Equal(t, "rate_limited", failed.Failed.Code)
+						require.Equal(t, int64(1), failed.Failed.RetryAfter)
+						refused++
+					} else {
+						taken++
+					}
+				}
+			}
+		}
+		return s, taken, refused
+	}
+	t.Run("ES-12.1 stops do not take the throttle away", func(t *testing.T) {
+		t.Parallel()
+		s, taken, refused := run(limited, open(), start)
+		require.Equal(t, []int{4, 11}, []int{taken, refused})
+		s, effects := Step(limited, s, start, op("heartbeat", &wire.Heartbeat{}))
+		require.Equal(t, []Effect{Acknowledge{}}, effects, "a heartbeat is never refused")
+		_, taken, _ = run(limited, s, start.Add(2*time.Second))
+		require.Equal(t, 2, taken)
+	})
+	t.Run("limits.enabled is off", func(t *testing.T) {
+		t.Parallel()
+		_, taken, refused := run(config, open(), start)
+		require.Equal(t, []int{15, 0}, []int{taken, refused})
+	})
+}
+
 // Whatever comes in whatever order: a connection enters once, nothing but its end is done before it has entered, and
 // nothing after its end.
 func TestStepIsSound(t *testing.T) {
