@@ -124,6 +124,10 @@ func (k *kernel) newGateway(who *signin.Service) *gateway.Gateway {
 		limiter := guard.NewLimiter(k.env, float64(rate.Count)/rate.Per.Seconds(), rate.Count)
 		connecting = func(principal, device string) time.Duration { return limiter.Take(principal + " " + device) }
 	}
+	var each time.Duration
+	if !c.Limits.Enabled {
+		each = -1
+	}
 	origins := guard.NewOrigins(c.HTTP.AllowedOrigins, nil, nil)
 	return gateway.New(gateway.Options{
 		DB: k.db, Bus: k.bus, Env: k.env, Log: k.log, Auth: who, Document: document, Connecting: connecting, Origin: origins.Allowed,
@@ -133,6 +137,7 @@ func (k *kernel) newGateway(who *signin.Service) *gateway.Gateway {
 			CatchupPageSize: c.Sync.CatchupPageSize, CatchupMaxEvents: int(c.Sync.CatchupMaxEvents), CursorAdvanceEvery: c.Sync.CursorAdvanceEvery,
 			OutboundQueueMax: c.Sync.OutboundQueueMax, MaxFocusedThreads: c.Sync.MaxFocusedThreads,
 			TypingMinInterval: c.Sync.TypingMinInterval, TypingTTL: c.Sync.TypingTTL, WriteTimeout: c.Gateway.WriteTimeout,
+			OpInterval: each,
 		},
 	})
 }
