@@ -57,7 +57,10 @@ func (r Rule) stepUp() Rule { r.StepUp = true; return r }
 func (r Rule) people() Rule { r.People = true; return r }
 
 // throughArchives is for what an archive does not hinder: unarchiving and deleting (WS-AZ-2).
-func (r Rule) throughArchives() Rule { r.uncapped = true; return r }
+func (r Rule) throughArchives() Rule {
+	r.uncapped = true
+	return r
+}
 
 // table is the action table.
 var table = map[action.Action]Rule{
