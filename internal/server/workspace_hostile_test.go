@@ -184,7 +184,7 @@ func TestWorkspaceForeignCursors(t *testing.T) {
 					path += "&epoch=" + c.epoch
 				}
 				problem := f.owner.Do(t, http.MethodGet, path, nil).Problem(t, http.StatusGone, "resync_required")
-				require.Equal(t, string(c.reason), string(problem.Reason))
+				require.Equal(t, string(c.reason), problem.Reason)
 				s := dial(t, f.owner)
 				in := s.identity(c.cursor)
 				in.SyncEpoch = c.epoch
