@@ -97,6 +97,9 @@ func (s *session) remembered(after, upTo int64) (visible []*event, checked int64
 			break
 		}
 		checked = ev.record.Seq
+		if !s.hears.event(ev) {
+			continue
+		}
 		if ev.aboutPrincipal() && (ev.subject == nil || ev.subject.Version < g.permissionVersion) {
 			stale = append(stale, ev)
 			continue
@@ -139,7 +142,7 @@ func (s *session) readPage(after, upTo int64) (visible []*event, checked int64, 
 	if s.over {
 		return nil, upTo, nil
 	}
-	return read.visible(permissions, &g.places, g.now()), read.checked, nil
+	return read.visible(permissions, s.hears, &g.places, g.now()), read.checked, nil
 }
 
 // readEvents is a page of the log as the database has it.
@@ -150,12 +153,12 @@ type readEvents struct {
 }
 
 // visible answers the events that somebody may receive now.
-func (r *readEvents) visible(permissions *authz.Snapshot, p *places, now time.Time) []*event {
+func (r *readEvents) visible(permissions *authz.Snapshot, hears hearing, p *places, now time.Time) []*event {
 	moved := func(threadID string) (authz.Place, bool) { place, ok := r.moved[threadID]; return place, ok }
 	visible := make([]*event, 0, len(r.events))
 	for _, ev := range r.events {
 		resource := ev.resource(p, moved)
-		if ev.reaches(permissions, &resource, moved, now) {
+		if hears.event(ev) && ev.reaches(permissions, &resource, moved, now) {
 			visible = append(visible, ev)
 		}
 	}

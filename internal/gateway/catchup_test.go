@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/gateway"
@@ -99,7 +98,7 @@ func TestCatchUp(t *testing.T) {
 			var got []int64
 			at := before
 			for at < head {
-				page, err := n.Events(t.Context(), authz.Caller{Principal: anna, Kind: wire.KindUser}, at, "", 7)
+				page, err := n.Events(t.Context(), caller(anna), at, "", 7)
 				require.NoError(t, err)
 				require.LessOrEqual(t, len(page.Events), 7)
 				require.Equal(t, head, page.HeadSeq)
@@ -161,11 +160,11 @@ func TestResyncRequired(t *testing.T) {
 				require.Equal(t, wire.Resync{Reason: c.reason, HeadSeq: ready.HeadSeq, SyncEpoch: epoch}, resync)
 				n.emit(setting(anna, "live"))
 				require.Equal(t, eventlog.SettingsUpdated, conn.event(eventlog.SettingsUpdated).Type, "live from head_seq")
-				_, err := n.Events(t.Context(), authz.Caller{Principal: anna, Kind: wire.KindUser}, c.cursor+1, c.epoch, 0)
+				_, err := n.Events(t.Context(), caller(anna), c.cursor+1, c.epoch, 0)
 				if c.reason != wire.ResyncFar && c.reason != wire.ResyncFuture {
 					require.Equal(t, string(c.reason), fault.ExtraOf(fault.From(err)).Reason, "ES-7.4")
 				}
-				_, err = n.Events(t.Context(), authz.Caller{Principal: anna, Kind: wire.KindUser}, 1<<40, "", 0)
+				_, err = n.Events(t.Context(), caller(anna), 1<<40, "", 0)
 				require.True(t, fault.Is(err, code.ResyncRequired))
 
 				session := ready.GatewaySessionID
@@ -312,7 +311,7 @@ func TestRememberedEventsAreRedacted(t *testing.T) {
 		one := c.event(eventlog.MessageCreated)
 		require.True(t, one.Redacted)
 		require.NotContains(t, string(one.Payload), "secret")
-		page, err := n.Events(t.Context(), authz.Caller{Principal: w.owner, Kind: wire.KindUser}, start, "", 1)
+		page, err := n.Events(t.Context(), caller(w.owner), start, "", 1)
 		require.NoError(t, err)
 		require.JSONEq(t, string(page.Events[0].Payload), string(one.Payload), "as the log has it")
 		require.Contains(t, string(c.event(eventlog.MessageCreated).Payload), "stays")
@@ -336,7 +335,7 @@ func TestLargeEvents(t *testing.T) {
 		n.emit(events...)
 		head := n.settled()
 		t.Run("ES-7.4 by REST", func(t *testing.T) {
-			by := authz.Caller{Principal: w.owner, Kind: wire.KindUser}
+			by := caller(w.owner)
 			for at, next := start, start+1; at < head; {
 				page, err := n.Events(t.Context(), by, at, "", 500)
 				require.NoError(t, err)

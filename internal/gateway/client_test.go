@@ -12,6 +12,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -23,6 +25,11 @@ type client struct {
 	ws    *websocket.Conn
 	hello wire.Hello
 	ready wire.Ready
+}
+
+// caller is a person who asks by REST.
+func caller(id string) signin.Caller {
+	return signin.Caller{Caller: authz.Caller{Principal: id, Kind: wire.KindUser}}
 }
 
 // dial connects and reads hello.

@@ -65,7 +65,7 @@ func (s *session) admit(ctx context.Context, asked protocol.Enter) error {
 	if err != nil {
 		return s.g.refusalOf(err)
 	}
-	s.caller, s.device, s.connection = caller, caller.Device, s.g.Env.RandomID()
+	s.caller, s.device, s.connection, s.hears = caller, caller.Device, s.g.Env.RandomID(), hearingOf(caller.Scopes)
 	if caller.Scopes != nil && !slices.Contains(caller.Scopes, string(action.GatewayConnect)) {
 		return &refusal{code.CloseForbidden, "The token may not connect."}
 	}
@@ -127,6 +127,9 @@ func (s *session) identify(ctx context.Context, p *principal, in *wire.Identify)
 	if in.Cursor != nil {
 		begin.cursor = in.Cursor
 		begin.resync = begin.state.Resync(*in.Cursor, canonical(in.SyncEpoch), int64(g.Limits.CatchupMaxEvents))
+	}
+	if s.hears != nil && !s.hears[action.SelfRead] {
+		begin.ready.Snapshot = nil // nor does it get one by REST
 	}
 	s.stream.Send(g.readyBlock(begin.ready))
 	return s.begin(ctx, p, begin)

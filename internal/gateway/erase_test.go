@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
@@ -65,7 +64,7 @@ func TestRememberedEventsForgetDeletedFiles(t *testing.T) {
 			return nil
 		}))
 		n.settled()
-		page, err := n.Events(t.Context(), authz.Caller{Principal: w.owner, Kind: wire.KindUser}, start, "", 10)
+		page, err := n.Events(t.Context(), caller(w.owner), start, "", 10)
 		require.NoError(t, err)
 		c := n.connect(w.device(w.owner), start)
 		t.Run("ES-2.2 what is sent out of memory is as the log has it", func(t *testing.T) {

@@ -132,6 +132,23 @@ func (ev *event) seesTarget(s *authz.Snapshot, moved locator, now time.Time) boo
 	return s.Level(place, now) != wire.LevelNone
 }
 
+// hearing is the receive actions that an API token is for; nil is everything.
+type hearing map[action.Action]bool
+
+func hearingOf(scopes []string) hearing {
+	if scopes == nil {
+		return nil
+	}
+	h := make(hearing, len(scopes))
+	for _, scope := range scopes {
+		h[action.Action(scope)] = true
+	}
+	return h
+}
+
+// event reports whether an event is within the scopes.
+func (h hearing) event(ev *event) bool { return h == nil || h[ev.kind.Receive] }
+
 func dispatch(envelope *wire.Envelope) []byte {
 	shown := shown(envelope)
 	return encode(wire.OpDispatch, &shown)

@@ -8,6 +8,7 @@ import (
 	"github.com/cairnsync/cairn/internal/authz/action"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
@@ -16,18 +17,18 @@ import (
 // Events answers what by may receive now of the events behind after, at most limit of them (ES-7.4): the same as a
 // catch-up on the gateway. NextCursor is up to where the log was checked. An empty epoch is not compared; a limit that is
 // not positive or more than sync.catchup_page_size is that. It is resync_required, with its reason, where a catch-up is not
-// possible (ES-7.3).
-func (g *Gateway) Events(ctx context.Context, by authz.Caller, after int64, epoch string, limit int) (wire.Events, error) {
+// possible (ES-7.3). The scopes of an API token bind what it receives.
+func (g *Gateway) Events(ctx context.Context, by signin.Caller, after int64, epoch string, limit int) (wire.Events, error) {
 	if limit <= 0 || limit > g.Limits.CatchupPageSize {
 		limit = g.Limits.CatchupPageSize
 	}
-	page, err := storage.Read(ctx, g.DB, func(tx storage.Tx) (eventsPage, error) { return g.readEvents(tx, by, after, epoch, limit) })
+	page, err := storage.Read(ctx, g.DB, func(tx storage.Tx) (eventsPage, error) { return g.readEvents(tx, by.Caller, after, epoch, limit) })
 	if err != nil {
 		return wire.Events{}, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, ev := range page.read.visible(page.permissions, &g.places, page.now) {
+	for _, ev := range page.read.visible(page.permissions, hearingOf(by.Scopes), &g.places, page.now) {
 		envelope := ev.record.Envelope
 		if by.Kind == wire.KindUser {
 			envelope.TraceContext = "" // only for agents (ES-2.2)

@@ -173,6 +173,68 @@ func TestAgentsConnect(t *testing.T) {
 	other.barrier()
 }
 
+// An API token receives what it is for, and nothing else that its principal may read.
+func TestScopesBindDeliveries(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		agent := w.person("agent")
+		w.exec(`UPDATE principals SET kind = 'agent' WHERE id = $1`, agent)
+		w.exec(`INSERT INTO api_tokens (id, principal_id, name, hash, hint, created_at) VALUES ($1, $2, 'x', 'x', 'x', 1)`, "token-"+agent, agent)
+		channel := w.channel()
+		thread := w.thread(channel)
+		n.grant(agent, channel, wire.LevelTrigger)
+		start := n.settled()
+		events := []eventlog.Event{
+			w.message(channel, thread, "x"), setting(agent, "k"), renamed(agent, "agent2"),
+			{Type: eventlog.ThreadUpdated, Scope: w.scope(channel, thread), ResourceID: thread, ResourceVersion: 2, Payload: wire.ThreadEvent{Thread: wire.Thread{ID: thread}}},
+		}
+		connect := func(n *node, consumer, scopes string, cursor *int64) *client {
+			c := n.dial()
+			in := wire.Identify{APIToken: agent + "/" + scopes, ProtocolVersion: 1, Consumer: consumer, Cursor: cursor}
+			if cursor != nil {
+				in.SyncEpoch = c.hello.SyncEpoch
+			}
+			c.send(wire.OpIdentify, in)
+			c.ready = body[wire.Ready](c, c.expect(wire.OpReady))
+			return c
+		}
+		for name, scope := range map[string]string{
+			eventlog.MessageCreated: "message.read", eventlog.SettingsUpdated: "audience.receive",
+			eventlog.PrincipalUpdated: "principal.read", eventlog.ThreadUpdated: "thread.read",
+		} {
+			scopes := "gateway.connect," + scope
+			live := connect(n, name, scopes, nil)
+			t.Run("live "+scope, func(t *testing.T) {
+				require.Nil(t, live.ready.Snapshot, "which takes self.read")
+				n.emit(events...)
+				live.event(name)
+				live.barrier()
+			})
+			head := n.settled()
+			after := head - int64(len(events))
+			for from, node := range map[string]*node{"memory": n, "the database": w.node()} {
+				t.Run("from "+from+" "+scope, func(t *testing.T) {
+					c := connect(node, name, scopes, &after)
+					c.event(name)
+					got, _ := c.caughtUp(after+1, 100)
+					require.Empty(t, got)
+				})
+			}
+			t.Run("by REST "+scope, func(t *testing.T) {
+				by := caller(agent)
+				by.Scopes = []string{scope}
+				page, err := n.Events(t.Context(), by, after, "", 0)
+				require.NoError(t, err)
+				require.Len(t, page.Events, 1)
+				require.Equal(t, name, page.Events[0].Type)
+			})
+		}
+		require.Less(t, start, n.settled())
+	})
+}
+
 func TestStop(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/testkit"
@@ -152,7 +151,7 @@ func TestMovedThreads(t *testing.T) {
 				require.Equal(t, head, body[wire.Cursor](c, c.expect(wire.OpCursor)).Seq)
 				c.expect(wire.OpCatchupComplete)
 			}
-			page, err := n.Events(t.Context(), authz.Caller{Principal: id, Kind: wire.KindUser}, start, "", 0)
+			page, err := n.Events(t.Context(), caller(id), start, "", 0)
 			require.NoError(t, err)
 			require.Len(t, page.Events, len(kinds[1]))
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/gateway"
 	"github.com/cairnsync/cairn/internal/signal"
@@ -247,7 +246,7 @@ func TestTracesAreForAgents(t *testing.T) {
 		require.Empty(t, got.TraceContext, "ES-2.2")
 		require.Equal(t, event.CorrelationID, got.CorrelationID)
 	}
-	page, err := n.Events(t.Context(), authz.Caller{Principal: w.owner, Kind: wire.KindUser}, start, "", 0)
+	page, err := n.Events(t.Context(), caller(w.owner), start, "", 0)
 	require.NoError(t, err)
 	require.Empty(t, page.Events[0].TraceContext)
 }

@@ -104,7 +104,7 @@ func (p *principal) renewUntil(now time.Time) {
 // (ES-7.2.3). The mutex is held.
 func (g *Gateway) take(s *session, ev *event) {
 	switch {
-	case s.over || ev.record.Seq <= s.from:
+	case s.over || ev.record.Seq <= s.from || !s.hears.event(ev):
 	case !s.catching:
 		if len(s.out) == 0 {
 			g.touched = append(g.touched, s)

@@ -35,6 +35,7 @@ type session struct {
 	catching bool     // events wait for the end of the catch-up
 	quiet    bool     // its catch-up is none that the client asked for
 	p        *principal
+	hears    hearing           // set before the connection joins
 	focus    map[string]string // threads, with their channels
 
 	g   *Gateway

@@ -97,7 +97,7 @@ func (g *Gateway) say(t typing, place authz.Place) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for s := range g.focus[t.thread] {
-		if s.p.id == t.principal || s.over || s.catching && !s.quiet { // ES-7.2.6
+		if s.p.id == t.principal || s.over || s.hears != nil && !s.hears[kind.Receive] || s.catching && !s.quiet { // ES-7.2.6
 			continue
 		}
 		if _, may := s.p.permissions.May(kind.Receive, &authz.Resource{Place: place}, now); may {

@@ -39,7 +39,9 @@ func (a *API) syncRoutes() []Route {
 }
 
 func (a *API) events(c *call) (wire.Events, error) {
-	return a.Gateway.Events(c.Context(), c.by, c.params.numbers["after"], c.params.texts["epoch"], c.params.limit(eventsMost, eventsMost))
+	by := c.signedIn
+	by.Caller = c.by
+	return a.Gateway.Events(c.Context(), by, c.params.numbers["after"], c.params.texts["epoch"], c.params.limit(eventsMost, eventsMost))
 }
 
 func (a *API) snapshot(c *call) (wire.Snapshot, error) {
