@@ -50,6 +50,7 @@ func (g *Gateway) Lost(_, before int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ring.forget()
+	g.moves = moves{} // what was missed may have moved the threads on
 	g.head = before - 1
 	g.placed.known = false           // the poll reads them anew
 	for _, p := range g.principals { // whose permissions may be outdated

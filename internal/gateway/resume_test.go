@@ -142,6 +142,21 @@ func TestReplacedWithoutWakeUp(t *testing.T) {
 	})
 }
 
+// A row that is gone says nothing about another connection: the client comes back.
+func TestRowGone(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		w := newWorld(t, db)
+		n := w.node()
+		d := w.device(w.owner)
+		c := n.connect(d)
+		w.exec(`DELETE FROM gateway_sessions WHERE id = $1`, c.ready.GatewaySessionID)
+		c.send(wire.OpHeartbeat, wire.Heartbeat{})
+		c.requireClosed(code.CloseUnknownError)
+		n.connect(d).barrier()
+	})
+}
+
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
@@ -230,6 +245,26 @@ func TestLost(t *testing.T) {
 	again.expect(wire.OpCatchupComplete)
 	n.emit(w.message(channel, w.thread(channel), "hidden"), setting(anna, "k"))
 	again.event(eventlog.SettingsUpdated)
+}
+
+// A thread that moved, and moved back in an event nobody has any more.
+func TestLostMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkit.New(t, testkit.SQLite))
+	n := w.node()
+	anna := w.person("anna")
+	open, secret := w.channel(), w.channel()
+	thread := w.thread(open)
+	n.grant(anna, open, wire.LevelRead)
+	n.emit(eventlog.Event{
+		Type: eventlog.ThreadMoved, Scope: w.scope(secret, thread), ResourceID: thread, ResourceVersion: 2,
+		Payload: wire.ThreadEvent{Thread: wire.Thread{ID: thread, ChannelID: secret, Version: 2}},
+	})
+	head := n.settled()
+	n.Lost(head, head+1)
+	c := n.connect(w.device(anna))
+	n.emit(w.message(open, thread, "back"))
+	c.event(eventlog.MessageCreated)
 }
 
 func TestTracesAreForAgents(t *testing.T) {

@@ -22,6 +22,21 @@ type rows struct {
 	beats map[*session]struct{}
 	looks map[string]struct{} // devices, "" for every one
 	ends  []*session
+
+	sweeps sweeps // belongs to run
+}
+
+// sweeps says when rows may be removed: not before everybody who is connected, here or on another node, had the time to have
+// its row moved on, after it could not be.
+type sweeps struct{ ticked, trouble time.Time }
+
+// may is asked at each tick. round is in what time everybody who is connected sends a heartbeat.
+func (w *sweeps) may(now time.Time, round time.Duration) bool {
+	if now.Sub(w.ticked) > 2*sweepEvery { // also a first one, and one behind a database that did not answer
+		w.trouble = now
+	}
+	w.ticked = now
+	return now.Sub(w.trouble) >= round
 }
 
 const (
@@ -133,7 +148,9 @@ func (r *rows) run() {
 		case <-r.g.ctx.Done():
 			return
 		case <-sweep.C:
-			r.sweep()
+			if r.sweeps.may(r.g.Env.Now(), r.g.Limits.HeartbeatInterval*time.Duration(r.g.Limits.HeartbeatMissLimit)) {
+				r.sweep()
+			}
 			r.lookAt("")
 			continue
 		case <-r.woken:
@@ -145,6 +162,7 @@ func (r *rows) run() {
 		}
 		wait.Stop()
 		if err := r.write(r.g.ctx); err != nil && r.g.ctx.Err() == nil {
+			r.sweeps.trouble = r.g.Env.Now()
 			r.g.Log.Error("gateway: cannot keep gateway sessions", "error", err)
 		}
 	}
@@ -241,16 +259,21 @@ func (r *rows) keepFocus(ctx context.Context, s *session, focus wire.Focus) erro
 	return nil
 }
 
-// look ends the connections whose device has a newer one, here or on another node (4017).
+// look ends the connections whose device has a newer one, here or on another node (4017), and those that no row knows any
+// more: they come back.
 func (r *rows) look(ctx context.Context, some []*session) error {
-	ids, connections := names(some)
-	holding, err := storage.Read(ctx, r.g.DB, func(tx storage.Tx) (map[string]bool, error) {
-		holding := map[string]bool{}
-		err := tx.Query(`SELECT connection_id FROM gateway_sessions WHERE id = ANY($1) AND connection_id = ANY($2)`,
-			[]any{ids, connections}, func(row storage.Row) error {
+	principals, devices := make([]string, len(some)), make([]string, len(some))
+	for i, s := range some {
+		principals[i], devices[i] = s.caller.Principal, s.device
+	}
+	holding, err := storage.Read(ctx, r.g.DB, func(tx storage.Tx) (map[holder]string, error) {
+		holding := map[holder]string{}
+		err := tx.Query(`SELECT principal_id, device_id, connection_id FROM gateway_sessions WHERE principal_id = ANY($1) AND device_id = ANY($2)`,
+			[]any{principals, devices}, func(row storage.Row) error {
+				var of holder
 				var connection string
-				err := row.Scan(&connection)
-				holding[connection] = true
+				err := row.Scan(&of.principal, &of.device, &connection)
+				holding[of] = connection
 				return err
 			})
 		return holding, err
@@ -259,12 +282,19 @@ func (r *rows) look(ctx context.Context, some []*session) error {
 		return fmt.Errorf("look at gateway sessions: %w", err)
 	}
 	for _, s := range some {
-		if !holding[s.connection] {
+		switch connection := holding[holder{s.caller.Principal, s.device}]; connection {
+		case s.connection:
+		case "":
+			s.close(code.CloseUnknownError, "The gateway session is gone.")
+		default:
 			s.close(s.replacedCode(), "A newer connection of this device is active.")
 		}
 	}
 	return nil
 }
+
+// holder is who has one connection.
+type holder struct{ principal, device string }
 
 func (s *session) replacedCode() code.Close {
 	if s.caller.Kind == wire.KindUser {
@@ -294,6 +324,7 @@ func (r *rows) sweep() {
 			tx.Now().Add(-2*r.g.Limits.ResumeWindow), rowsAtOnce)
 	})
 	if err != nil && r.g.ctx.Err() == nil {
+		r.sweeps.trouble = r.g.Env.Now()
 		r.g.Log.Error("gateway: cannot remove old gateway sessions", "error", err)
 	}
 }

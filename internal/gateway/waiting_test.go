@@ -76,3 +76,24 @@ func TestWaitingEventsAreErased(t *testing.T) {
 		})
 	}
 }
+
+// Rows are not removed before those who are connected had the time to say so.
+func TestSweeps(t *testing.T) {
+	t.Parallel()
+	const round = 50 * time.Second
+	now := time.UnixMicro(0)
+	var w sweeps
+	tick := func(after time.Duration) bool {
+		now = now.Add(after)
+		return w.may(now, round)
+	}
+	require.False(t, tick(time.Hour), "a node that starts")
+	require.False(t, tick(sweepEvery))
+	require.True(t, tick(sweepEvery))
+	w.trouble = now.Add(10 * time.Second)
+	require.False(t, tick(sweepEvery), "rows could not be moved on")
+	require.True(t, tick(sweepEvery))
+	require.False(t, tick(time.Hour), "the machine slept, or the database did not answer")
+	require.False(t, tick(sweepEvery))
+	require.True(t, tick(sweepEvery))
+}
