@@ -8,6 +8,7 @@ import (
 
 	client "github.com/cairnsync/cairn/client/workspace"
 	"github.com/cairnsync/cairn/internal/env"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -82,12 +83,21 @@ func allChannels(ctx context.Context, c *client.Client, space string) ([]wire.Ch
 	})
 }
 
-// aThread finds a thread by its id, or the main one of a channel by the channel's name.
+// aThread finds a thread by its id, or the main one of a channel by the channel's name or id.
 func aThread(ctx context.Context, c *client.Client, ref string) (string, error) {
 	if id, is := env.ParseID(ref); is {
-		return id, nil // the server says whether it is one
+		thread, err := c.Thread(ctx, id)
+		if err == nil {
+			return thread.ID, nil
+		}
+		if !client.IsCode(err, code.NotFound) {
+			return "", err
+		}
 	}
 	channel, err := aChannel(ctx, c, ref)
+	if client.IsCode(err, code.NotFound) {
+		return "", fmt.Errorf("not found: there is no thread and no channel %s that you see", ref)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -193,6 +193,10 @@ func TestTalkOnTheCommandLine(t *testing.T) {
 	require.Contains(t, w.done("ws", "say", channel.MainThreadID, "-"), "number 2")
 	w.stdin = ""
 	w.done("ws", "say", "general", "an answer", "--reply-to", sent.ID)
+	t.Run("a channel's id stands for its main timeline too", func(t *testing.T) {
+		require.Contains(t, w.done("ws", "read", channel.ID), "hello everybody")
+		w.refused(exitFailed, []string{"not found", "no thread and no channel"}, "ws", "read", env.Real().NewID())
+	})
 	text := w.done("ws", "read", "general", "--mark")
 	require.Contains(t, text, "hello everybody")
 	require.Contains(t, text, "@ada")
