@@ -11,7 +11,10 @@
 // read by any number of goroutines. Load reads one file and blocks no longer than that.
 package config
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Config is every named value of one server.
 type Config struct {
@@ -53,6 +56,9 @@ type HTTP struct {
 	PublicURL string
 	// AllowedOrigins are the origins of pages that may use the Workspace surface, besides its own; one "*" is all.
 	AllowedOrigins []string
+	// TrustedProxies are the networks of proxies that say in X-Forwarded-For for whom they ask, besides this
+	// machine.
+	TrustedProxies []netip.Prefix
 }
 
 // RateLimit is the token bucket of each API key (SS-HTTP-8).

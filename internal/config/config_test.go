@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +41,9 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
 		Listen: "127.0.0.1:8787", Database: "sqlite:cairn.db",
-		HTTP:      config.HTTP{MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second, AllowedOrigins: []string{}},
+		HTTP: config.HTTP{
+			MaxBodyBytes: 12 << 20, CORSOrigins: []string{}, ReadHeaderTimeout: 10 * time.Second, AllowedOrigins: []string{}, TrustedProxies: []netip.Prefix{},
+		},
 		RateLimit: config.RateLimit{PerSecond: 0, Burst: 100},
 		Log:       config.Log{Level: "info", Format: "text"},
 		Push:      config.Push{Pause: 10 * time.Second, FCM: config.FCM{Endpoint: "https://fcm.googleapis.com"}},
@@ -186,7 +189,7 @@ func TestWrongValues(t *testing.T) {
 		"http.public_url": "chat.example.org", "auth.access_token_ttl": "0s", "auth.refresh_token_ttl": "401d", "auth.dpop_nonce_ttl": "2h",
 		"auth.step_up_max_age": "d", "auth.require_device_approval": "1", "auth.oidc.issuer": "https://id.example.org?x",
 		"auth.oidc.client_id": "a\nb", "auth.oidc.client_secret": "a\nb", "auth.oidc.provision": "on",
-		"ready_file": "a\nb", "shutdown_timeout": "-1s", "http.allowed_origins": "*,*", "cluster.mode": "two",
+		"ready_file": "a\nb", "shutdown_timeout": "-1s", "http.allowed_origins": "*,*", "http.trusted_proxies": "10.0.0.0/33", "cluster.mode": "two",
 		"limits.enabled": "on", "rl.gateway_connect": "0/1m", "rl.login": "1", "rl.write": "5/0s", "rl.search": "a/1m",
 		"file.max_bytes": "1MB", "file.dir": "a\nb", "file.scanner": "avast", "file.clamd_address": "a\nb",
 	}
@@ -328,6 +331,23 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 	require.Equal(t, "postgres://cairn:xxxxx@db/cairn", config.RedactDatabase("postgres://cairn:hunter2@db/cairn"))
 	require.Equal(t, "sqlite:my.db", config.RedactDatabase("sqlite:my.db"))
+}
+
+func TestTrustedProxies(t *testing.T) {
+	t.Parallel()
+	load := func(text string) ([]netip.Prefix, error) {
+		loaded, _, err := config.Load(config.Sources{Set: []string{"http.trusted_proxies=" + text}})
+		return loaded.HTTP.TrustedProxies, err
+	}
+	found, err := load("10.1.2.3/8, 192.0.2.1,2001:db8::/32 ,::2,")
+	require.NoError(t, err)
+	require.Equal(t, []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("::2/128"),
+	}, found)
+	for _, wrong := range []string{"10.0.0", "proxy.example.org", "10.0.0.0/8;192.0.2.1", "fe80::1%eth0", "::ffff:10.0.0.0/104", "192.0.2.1:80"} {
+		_, err := load(wrong)
+		require.ErrorContains(t, err, "networks such as 10.0.0.0/8", wrong)
+	}
 }
 
 func TestDocumentationIsCurrent(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -138,6 +139,35 @@ func origins(at func(*Config) *[]string) kind {
 func notOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err != nil || !webScheme(u) || u.Host == "" || text != u.Scheme+"://"+strings.ToLower(u.Host)
+}
+
+// networks is a list of networks, or of addresses alone.
+func networks(at func(*Config) *[]netip.Prefix) kind {
+	return kind{
+		allowed: "networks such as 10.0.0.0/8, or addresses, separated by commas",
+		set: func(c *Config, text string) bool {
+			list, fine := []netip.Prefix{}, true
+			for one := range strings.SplitSeq(text, ",") {
+				if one = strings.TrimSpace(one); one == "" {
+					continue
+				}
+				network, err := netip.ParsePrefix(one)
+				if address, wrong := netip.ParseAddr(one); wrong == nil && address.Zone() == "" {
+					network, err = address.Prefix(address.BitLen())
+				}
+				list, fine = append(list, network.Masked()), fine && err == nil && !network.Addr().Is4In6()
+			}
+			*at(c) = list
+			return fine
+		},
+		show: func(c Config) string {
+			texts := make([]string, len(*at(&c)))
+			for i, network := range *at(&c) {
+				texts[i] = network.String()
+			}
+			return strings.Join(texts, ",")
+		},
+	}
 }
 
 func integer[T int | int64](at func(*Config) *T, low, high T) kind {

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 // setting is one row of the table: a key, its default as text, what is allowed, and what it means.
 type setting struct {
@@ -38,6 +41,10 @@ var commonTable = []setting{
 	{
 		"http.public_url", "", optionalEndpoint(func(c *Config) *string { return &c.HTTP.PublicURL }),
 		"Where clients reach the server. What they sign names it, so it must be set unless the server listens on loopback only.",
+	},
+	{
+		"http.trusted_proxies", "", networks(func(c *Config) *[]netip.Prefix { return &c.HTTP.TrustedProxies }),
+		"Networks of proxies whose X-Forwarded-For says where a request comes from. Those on this machine are trusted always.",
 	},
 	{
 		"rate_limit.per_second", "0", decimal(func(c *Config) *float64 { return &c.RateLimit.PerSecond }, 1_000_000),

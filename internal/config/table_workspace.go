@@ -117,7 +117,7 @@ var workspaceTable = []setting{
 	},
 	{
 		"rl.login", "120/1m", rate(func(c *Config) *Rate { return &c.Limits.Login }),
-		"How often one address may try to sign in or to refresh.",
+		"How often one address (of IPv6: one /64) may try to sign in, and how often one sign-in may refresh.",
 	},
 	{
 		"rl.write", "3000/1m", rate(func(c *Config) *Rate { return &c.Limits.Write }),

@@ -92,7 +92,7 @@ type Stats struct {
 type Limits struct {
 	Enabled        bool
 	GatewayConnect Rate // identify and resume, for each device or API token
-	Login          Rate // attempts to sign in, for each address
+	Login          Rate // attempts to sign in, for each address; refreshes, for each sign-in
 	Write          Rate // for each principal
 	Search         Rate // for each principal
 }

@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,4 +156,24 @@ func TestStartAgainAfterAFailure(t *testing.T) {
 		require.Error(t, start(t, db.URL, func(c *config.Config) { c.Listen = address }))
 		require.NoError(t, start(t, db.URL, nil))
 	})
+}
+
+// A server that others reach and that does not know its own address can sign nobody in: it says so at once.
+func TestStartWarnsOfAMissingAddress(t *testing.T) {
+	t.Parallel()
+	for listen, warns := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true, ":0": true} {
+		for _, address := range []string{"", "https://chat.example.org"} {
+			t.Run(listen+" "+address, func(t *testing.T) {
+				t.Parallel()
+				settings, _, err := config.Load(config.Sources{Set: []string{"listen=" + listen, "http.public_url=" + address}})
+				require.NoError(t, err)
+				settings.Database = "sqlite:" + filepath.Join(t.TempDir(), "cairn.db")
+				var log bytes.Buffer
+				node, err := server.New(t.Context(), server.Options{Config: settings, Log: slog.New(slog.NewTextHandler(&log, nil)), Env: env.Real()})
+				require.NoError(t, err)
+				require.NoError(t, node.Stop(context.WithoutCancel(t.Context())))
+				require.Equal(t, warns && address == "", strings.Contains(log.String(), "http.public_url is not set"), log.String())
+			})
+		}
+	}
 }

@@ -72,6 +72,9 @@ func (o *offers) offer(records []*eventlog.Record) {
 // newRoom puts the Workspace surface together.
 func (k *kernel) newRoom(log *eventlog.Log, committed *offers, users *identity.Service) *room {
 	c := &k.config
+	if c.HTTP.PublicURL == "" && !loopback(c.Listen) {
+		k.log.Warn("http.public_url is not set and others than this machine reach the server: nobody can sign in to the Workspace", "listen", c.Listen)
+	}
 	w := &room{log: log, authz: authz.New(k.db, log, k.env)}
 	w.signIn = signin.New(signin.Options{
 		DB: k.db, Bus: k.bus, Env: k.env, Identity: users, Auth: c.Auth, PublicURL: c.HTTP.PublicURL,
@@ -97,7 +100,7 @@ func (k *kernel) newRoom(log *eventlog.Log, committed *offers, users *identity.S
 	committed.tail, committed.indexer = w.tail, w.indexer
 	w.api = apiworkspace.New(apiworkspace.Options{
 		Env: k.env, Log: k.log, Limits: c.Limits, MaxBodyBytes: c.HTTP.MaxBodyBytes, AllowedOrigins: c.HTTP.AllowedOrigins,
-		DB: k.db, Identity: users, SignIn: w.signIn, Authz: w.authz, Workspace: domain, Personal: own, Files: w.files,
+		TrustedProxies: c.HTTP.TrustedProxies, DB: k.db, Identity: users, SignIn: w.signIn, Authz: w.authz, Workspace: domain, Personal: own, Files: w.files,
 		Imports: imports.New(imports.Options{DB: k.db, Log: log, Env: k.env, MaxChars: c.Message.MaxChars}),
 		Search:  found, Gateway: w.gateway, OIDCIssuer: c.Auth.OIDC.Issuer, OIDCClientID: c.Auth.OIDC.ClientID,
 		Version: version(), Observe: k.metric.request(k.log),

@@ -3,6 +3,7 @@ package workspace
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type Options struct {
 	MaxBodyBytes int64
 	// AllowedOrigins is http.allowed_origins.
 	AllowedOrigins []string
+	// TrustedProxies is http.trusted_proxies.
+	TrustedProxies []netip.Prefix
 	DB             storage.DB
 	Identity       *identity.Service
 	SignIn         *signin.Service
@@ -74,6 +77,7 @@ type API struct {
 	frames   []byte // AsyncAPI
 	origins  guard.Origins
 	limits   limits
+	peers    *guard.Peers
 	running  idempotency.Running
 	bodies   *guard.Budget
 	answers  *guard.Budget
@@ -83,6 +87,7 @@ type API struct {
 func New(o Options) *API {
 	a := &API{
 		Options: o, mux: http.NewServeMux(), limits: newLimits(o.Env, o.Limits),
+		peers:   guard.NewPeers(o.Log, o.TrustedProxies),
 		origins: guard.NewOrigins(o.AllowedOrigins, requestHeaders(), answerHeaders()),
 		bodies:  guard.NewBudget(maxBodies), answers: guard.NewBudget(maxAnswers),
 	}

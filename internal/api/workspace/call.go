@@ -143,12 +143,9 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route *Route) (repl
 	return answer, c, err
 }
 
-// limit counts the request against its rate class.
+// limit counts the request against its rate class. What asks for no token has none, or counts itself.
 func (a *API) limit(c *call) error {
 	if c.route.Access == Public {
-		if c.route.writes() {
-			return a.limits.take(authz.RateLogin, address(c.Request))
-		}
 		return nil
 	}
 	rule, _ := authz.RuleOf(c.route.Action)

@@ -56,8 +56,12 @@ func (a *API) identityRoutes() []Route {
 func (a *API) token(c *call, in wire.TokenRequest) (wire.TokenAnswer, error) {
 	// Whether it worked or not, the next proof needs a nonce.
 	c.writer.Header().Set(wire.HeaderDPoPNonce, a.SignIn.Nonce())
+	address := a.peers.Address(c.Request)
+	if err := a.limits.login(&in, address); err != nil {
+		return wire.TokenAnswer{}, err
+	}
 	return a.SignIn.Token(c.Context(), signin.TokenCall{
-		Request: in, URL: urlOf(c.Request), DPoP: c.Header.Values(wire.HeaderDPoP), Address: address(c.Request),
+		Request: in, URL: urlOf(c.Request), DPoP: c.Header.Values(wire.HeaderDPoP), Address: address,
 	})
 }
 

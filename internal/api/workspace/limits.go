@@ -1,9 +1,6 @@
 package workspace
 
 import (
-	"net"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/cairnsync/cairn/internal/api/guard"
@@ -11,8 +8,15 @@ import (
 	"github.com/cairnsync/cairn/internal/config"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
+	"github.com/cairnsync/cairn/internal/identity/signin"
+	"github.com/cairnsync/cairn/internal/identity/token"
 	"github.com/cairnsync/cairn/wire/code"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
+
+// rateRefresh is rl.login for refreshes. They have a table of their own: of families that nobody has somebody
+// can think of any number.
+const rateRefresh authz.Rate = "refresh"
 
 // limits are the rate classes of REST (WS-AZ-4). Nil limits nothing.
 type limits map[authz.Rate]*guard.Limiter
@@ -22,7 +26,7 @@ func newLimits(e *env.Env, c config.Limits) limits {
 		return nil
 	}
 	return limits{
-		authz.RateLogin: limiter(e, c.Login), authz.RateWrite: limiter(e, c.Write), authz.RateSearch: limiter(e, c.Search),
+		authz.RateLogin: limiter(e, c.Login), rateRefresh: limiter(e, c.Login), authz.RateWrite: limiter(e, c.Write), authz.RateSearch: limiter(e, c.Search),
 	}
 }
 
@@ -42,24 +46,17 @@ func (l limits) take(class authz.Rate, who string) error {
 	return nil
 }
 
-func tooOften(wait time.Duration) error {
-	return fault.New(code.RateLimited, "Too often; try again in %d s.", seconds(wait)).WithDetails(fault.Extra{RetryAfter: wait})
+// login counts a call of auth/token. A sign-in is counted by where it comes from, because who it is is yet to
+// be proved. A refresh is counted by its sign-in: many devices behind one address refresh often, each on its own.
+func (l limits) login(in *wire.TokenRequest, address string) error {
+	if in.GrantType == wire.GrantRefreshToken {
+		if shown, wellFormed := token.ParseRefresh(in.RefreshToken); wellFormed {
+			return l.take(rateRefresh, shown.Family)
+		}
+	}
+	return l.take(authz.RateLogin, signin.Network(address))
 }
 
-// address is where a request comes from, without the port. A proxy on this machine says for whom it asks, in
-// the last place of X-Forwarded-For; from anybody else that header means nothing.
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	peer := net.ParseIP(host)
-	if peer == nil || !peer.IsLoopback() {
-		return host
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	if client := net.ParseIP(strings.TrimSpace(hops[len(hops)-1])); client != nil {
-		return client.String()
-	}
-	return host
+func tooOften(wait time.Duration) error {
+	return fault.New(code.RateLimited, "Too often; try again in %d s.", seconds(wait)).WithDetails(fault.Extra{RetryAfter: wait})
 }

@@ -3,9 +3,11 @@ package workspace_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -253,5 +255,49 @@ func TestRates(t *testing.T) {
 		answer := bob.Refresh(t)
 		limited = answer.Status == http.StatusTooManyRequests
 		require.Contains(t, []int{200, 429}, answer.Status)
+	}
+}
+
+func TestLoginRates(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	s := servertest.Start(t, testkit.New(t, testkit.SQLite), func(c *config.Config) {
+		c.Limits.Login = config.Rate{Count: most, Per: 24 * time.Hour}
+		c.HTTP.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	ada, bob, eva := s.Person(t, "ada"), s.Person(t, "bob"), s.Person(t, "eva")
+	t.Run("WS-AZ-4 many devices behind one address refresh, each as often as one may", func(t *testing.T) {
+		for range most {
+			for _, p := range []*servertest.Person{ada, bob, eva} {
+				require.Equal(t, 200, p.Refresh(t).Status)
+			}
+		}
+		ada.Refresh(t).Problem(t, 429, "rate_limited")
+	})
+	device := ada.Device()
+	grants := []wire.TokenRequest{
+		{GrantType: wire.GrantPassword, Username: "ada", Password: "wrong password", Device: device},
+		{GrantType: wire.GrantLoginCode, Code: "x", Device: device},
+		{GrantType: wire.GrantOIDCCode, Code: "x", CodeVerifier: "x", RedirectURI: "x", Device: device},
+		{GrantType: wire.GrantRefreshToken, RefreshToken: "none"},
+	}
+	// limited says whether an attempt is refused as one too many; they all fail.
+	limited := func(i int, forwarded string) bool {
+		from := servertest.Header{Name: "X-Forwarded-For", Value: forwarded}
+		return bob.Do(t, http.MethodPost, api+"/auth/token", grants[i%len(grants)], from).Status == http.StatusTooManyRequests
+	}
+	for _, c := range []struct{ name, first, same, other string }{
+		{"one address signs in so often, whatever the grant", "198.51.100.1", "198.51.100.1, 10.1.2.3", "198.51.100.2, 10.1.2.3"},
+		{"a network of IPv6 is one address", "2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1"},
+	} {
+		t.Run("WS-AZ-4 "+c.name, func(t *testing.T) {
+			for i := range most {
+				require.False(t, limited(i, c.first), i)
+			}
+			for i := range grants {
+				require.True(t, limited(i, c.same), i)
+			}
+			require.False(t, limited(0, c.other))
+		})
 	}
 }

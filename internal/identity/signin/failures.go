@@ -178,9 +178,9 @@ func tooManyFailures(wait time.Duration) error {
 		WithDetails(fault.Extra{RetryAfter: wait})
 }
 
-// addressName answers under which name failures from an address are counted: an IPv6 customer has at least
-// a /64. What is no address counts as it is written.
-func addressName(address string) string {
+// Network answers under which name attempts from an address, with or without a port, are counted: an IPv6
+// customer has at least a /64. What is no address counts as it is written.
+func Network(address string) string {
 	if withPort, err := netip.ParseAddrPort(address); err == nil {
 		return prefixName(withPort.Addr())
 	}

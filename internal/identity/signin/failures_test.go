@@ -81,7 +81,7 @@ func TestAddressNames(t *testing.T) {
 		"[2001:db8::1]:80": "address 2001:db8::/64", "2001:db8::ffff": "address 2001:db8::/64", "fe80::1%eth0": "address fe80::/64",
 		"": "address ", "@": "address @",
 	} {
-		require.Equal(t, want, addressName(address), address)
+		require.Equal(t, want, Network(address), address)
 	}
 }
 

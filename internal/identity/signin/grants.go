@@ -28,7 +28,7 @@ func (s *Service) byPassword(ctx context.Context, call TokenCall) (grant, error)
 	if err != nil {
 		return grant{}, err
 	}
-	done, err := s.failures.attempt(ctx, who.name(call.Request.Username), addressName(call.Address))
+	done, err := s.failures.attempt(ctx, who.name(call.Request.Username), Network(call.Address))
 	if err != nil {
 		return grant{}, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) accountOf(ctx context.Context, username string) (account, erro
 // byLoginCode checks a code that an administrator or an active device made. It is used up by the
 // transaction that signs in.
 func (s *Service) byLoginCode(ctx context.Context, call TokenCall) (grant, error) {
-	done, err := s.failures.attempt(ctx, addressName(call.Address))
+	done, err := s.failures.attempt(ctx, Network(call.Address))
 	if err != nil {
 		return grant{}, err
 	}
@@ -131,7 +131,7 @@ func (s *Service) byIssuer(ctx context.Context, call TokenCall) (grant, error) {
 	if s.issuer == nil {
 		return grant{}, fault.Invalid("/grant_type", "no OpenID Connect issuer is configured")
 	}
-	done, err := s.failures.attempt(ctx, addressName(call.Address))
+	done, err := s.failures.attempt(ctx, Network(call.Address))
 	if err != nil {
 		return grant{}, err
 	}
