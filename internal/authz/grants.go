@@ -236,21 +236,23 @@ func mayList(tx storage.Tx, by Caller, filter GrantFilter) error {
 		_, err := Check(tx, by, action.SelfRead, Resource{})
 		return err
 	}
-	resource := Resource{What: "Instance"}
-	if filter.Target != nil {
-		var found bool
-		var err error
-		resource, found, err = targetResource(tx, *filter.Target)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return fault.Missing("Target")
-		}
+	if filter.Target == nil {
+		_, err := Check(tx, by, action.GrantRead, Resource{What: "Instance"})
+		return err
 	}
-	_, err := Check(tx, by, action.GrantRead, resource)
+	resource, found, err := targetResource(tx, *filter.Target)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fault.Missing(unseenTarget)
+	}
+	resource.What = unseenTarget // what is not seen reads like what is not there
+	_, err = Check(tx, by, action.GrantRead, resource)
 	return err
 }
+
+const unseenTarget = "Target"
 
 func readGrant(tx storage.Tx, id string) (wire.Grant, bool, error) {
 	grants, err := queryGrants(tx, ` WHERE id = $1`, id)

@@ -190,6 +190,12 @@ func TestGrants(t *testing.T) {
 			s.requireCode(code.NotFound, list(eva, authz.GrantFilter{Target: &unseen}))
 			gone := onChannel(s.env.NewID())
 			s.requireCode(code.NotFound, list(owner, authz.GrantFilter{Target: &gone}))
+			goneSpace, unseenSpace := onSpace(gone.ID), onSpace(s.space())
+			host := wire.Target{Kind: wire.TargetHost, ID: gone.ID}
+			for _, target := range []wire.Target{unseen, goneSpace, unseenSpace, host} {
+				require.Equal(t, fault.From(list(eva, authz.GrantFilter{Target: &gone})), fault.From(list(eva, authz.GrantFilter{Target: &target})),
+					"what is not seen reads like what is not there")
+			}
 			var ids []string
 			for after := ""; ; {
 				page, more, err := s.authz.ListGrants(t.Context(), owner, authz.GrantFilter{Target: &target, After: after, Limit: 1})
