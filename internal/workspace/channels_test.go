@@ -202,6 +202,16 @@ func TestChannelSettings(t *testing.T) {
 			_, err = w.ChannelSettings(ctx, w.person("stranger"), channel.ID)
 			w.refused(code.NotFound, err)
 		})
+		w.run("WS-AZ-5 an agent that the caller does not see is none, unless it is set already", func(w *world) {
+			manager := w.member("manager", onChannel(channel.ID), wire.LevelManage)
+			hidden := w.principal(wire.KindAgent, "hidden")
+			in := wire.PutSettings{Agents: []wire.ChannelAgent{put.Agents[0], {AgentID: hidden.Principal, Respond: "off"}}}
+			_, err := w.PutChannelSettings(ctx, manager, channel.ID, nil, in)
+			w.invalid("/agents/1/agent_id", err)
+			w.grant(hidden, onChannel(channel.ID), wire.LevelRead)
+			_, err = w.PutChannelSettings(ctx, manager, channel.ID, nil, in)
+			require.NoError(w, err)
+		})
 		w.run("forms are checked", func(w *world) {
 			twice := []wire.ChannelAgent{{AgentID: agent.Principal, Respond: "off"}, {AgentID: agent.Principal, Respond: "off"}}
 			for pointer, in := range map[string]wire.PutSettings{

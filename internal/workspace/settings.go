@@ -71,6 +71,9 @@ func (s *Service) PutChannelSettings(
 			if err := place.RequireVersion(ifMatch, current.SettingsVersion, current); err != nil {
 				return current, err
 			}
+			if err := requireAgents(tx, by, current.Agents, in.Agents); err != nil {
+				return current, err
+			}
 			return s.storeSettings(tx, by, channel, in)
 		}
 		channelID := func(c wire.ChannelSettings) string { return c.ChannelID }
@@ -118,9 +121,6 @@ func checkPolicy(in *wire.PutSettings) (err error) {
 }
 
 func (s *Service) storeSettings(tx storage.Tx, by authz.Caller, channel PlacedChannel, in wire.PutSettings) (wire.ChannelSettings, error) {
-	if err := requireAgents(tx, in.Agents); err != nil {
-		return wire.ChannelSettings{}, err
-	}
 	encoded, err := json.Marshal(in)
 	if err != nil {
 		return wire.ChannelSettings{}, fmt.Errorf("encode settings of channel: %w", err)
@@ -141,11 +141,9 @@ func (s *Service) storeSettings(tx storage.Tx, by authz.Caller, channel PlacedCh
 	}, nil
 }
 
-// requireAgents refuses ids that name no agent.
-func requireAgents(tx storage.Tx, agents []wire.ChannelAgent) error {
-	if len(agents) == 0 {
-		return nil
-	}
+// requireAgents refuses ids that name no agent the caller sees. Who is set already may stay: the settings name
+// it to whoever manages the channel.
+func requireAgents(tx storage.Tx, by authz.Caller, before, agents []wire.ChannelAgent) error {
 	ids := make([]string, len(agents))
 	for i, agent := range agents {
 		ids[i] = agent.AgentID
@@ -160,8 +158,18 @@ func requireAgents(tx storage.Tx, agents []wire.ChannelAgent) error {
 	if err != nil {
 		return fmt.Errorf("look for agents: %w", err)
 	}
+	stays := make(map[string]bool, len(before))
+	for _, agent := range before {
+		stays[agent.AgentID] = true
+	}
 	for i, id := range ids {
-		if !known[id] {
+		seen := stays[id]
+		if known[id] && !seen {
+			if seen, err = authz.SeesPrincipal(tx, by, id); err != nil {
+				return err
+			}
+		}
+		if !known[id] || !seen {
 			return unknown(fmt.Sprintf("/agents/%d/agent_id", i), "agent")
 		}
 	}
