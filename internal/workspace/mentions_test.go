@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/internal/storage"
 	"github.com/cairnsync/cairn/internal/workspace"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -98,6 +99,52 @@ func TestMentions(t *testing.T) {
 			require.NoError(w, err)
 			require.Empty(w, got.MentionIDs)
 			require.Equal(w, []string{stranger.Principal}, w.say(bob, thread, "@stranger").MentionIDs)
+		})
+	})
+}
+
+// Groups larger than what a message mentions hide nobody whom it names, and nobody who may read.
+func TestMentionsOfLargeGroups(t *testing.T) {
+	t.Parallel()
+	const members = 2500
+	each(t, func(w *world) {
+		channel := w.text()
+		group := w.env.NewID()
+		w.exec(`INSERT INTO principal_groups (id, name, created_at) VALUES ($1, 'all', 1)`, group)
+		crowd := make([][]any, members)
+		belongs := make([][]any, members)
+		for i := range crowd {
+			id := w.env.NewID()
+			crowd[i] = []any{id, "agent", "m" + id, "m", "active", int64(1)}
+			belongs[i] = []any{group, id}
+		}
+		textual := func(names ...string) (columns []storage.Column) {
+			for _, name := range names {
+				columns = append(columns, storage.Column{Name: name, Type: storage.Text})
+			}
+			return columns
+		}
+		require.NoError(w, w.db.Write(w.Context(), nil, func(tx storage.Tx) error {
+			columns := append(textual("id", "kind", "handle", "display_name", "status"), storage.Column{Name: "created_at", Type: storage.Bigint})
+			if err := tx.Insert(storage.Table{Name: "principals", Columns: columns}, crowd); err != nil {
+				return err
+			}
+			return tx.Insert(storage.Table{Name: "group_members", Columns: textual("group_id", "principal_id")}, belongs)
+		}))
+		late := w.member("late", onChannel(channel.ID), wire.LevelRead) // its id is larger than those of all the others
+		w.run("who is named is mentioned", func(w *world) {
+			require.Equal(w, []string{late.Principal}, w.say(w.owner, channel.MainThreadID, "@all @late").MentionIDs)
+		})
+		w.run("members who may read are found behind those who may not", func(w *world) {
+			w.change(`INSERT INTO group_members (group_id, principal_id) VALUES ($1, $2)`, group, late.Principal)
+			require.Equal(w, []string{late.Principal}, w.say(w.owner, channel.MainThreadID, "@all").MentionIDs)
+		})
+		w.run("a group mentions so many and no more, and nobody twice", func(w *world) {
+			w.change(`INSERT INTO grants (id, subject_kind, subject_id, target_kind, target_id, level, created_at)
+				VALUES ($1, 'group', $2, 'channel', $3, 'read', 1)`, w.env.NewID(), group, channel.ID)
+			w.say(w.owner, channel.MainThreadID, "@all @late")
+			require.EqualValues(w, 1001, w.number(`SELECT count(*) FROM message_mentions WHERE thread_seq = 3`))
+			require.EqualValues(w, 1, w.number(`SELECT count(*) FROM message_mentions WHERE thread_seq = 3 AND principal_id = $1`, late.Principal))
 		})
 	})
 }
