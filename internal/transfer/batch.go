@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	client "github.com/cairnsync/cairn/client/workspace"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -28,6 +30,8 @@ type batcher struct {
 	bytes   int
 	// channels are those that had a message.
 	channels map[string]bool
+	// closed are the channels that take no more, because they were archived on the server.
+	closed map[string]bool
 }
 
 // pending is a batch that grows.
@@ -38,7 +42,7 @@ type pending struct {
 }
 
 func newBatcher(r *run) *batcher {
-	return &batcher{run: r, waiting: map[key]*pending{}, channels: map[string]bool{}}
+	return &batcher{run: r, waiting: map[key]*pending{}, channels: map[string]bool{}, closed: map[string]bool{}}
 }
 
 // add takes a message; a long one becomes several.
@@ -54,6 +58,10 @@ func (b *batcher) add(ctx context.Context, channel wire.ImportChannel, thread wi
 }
 
 func (b *batcher) addPart(ctx context.Context, channel wire.ImportChannel, thread wire.ImportThread, m wire.ImportMessage) error {
+	if b.closed[channel.SourceID] {
+		b.run.left(ofArchived(channel.Name))
+		return nil
+	}
 	k := key{channel.SourceID, thread.SourceID}
 	p := b.waiting[k]
 	if p == nil {
@@ -105,9 +113,10 @@ func (b *batcher) flush(ctx context.Context) error {
 func (b *batcher) send(ctx context.Context, k key) error {
 	p := b.waiting[k]
 	receipt, err := b.run.target.ImportBatch(ctx, b.run.report.Import.ID, p.batch)
-	if err != nil {
+	if err != nil && !b.takesNoMore(err, p) {
 		return fmt.Errorf("apply %d messages of %s: %w", len(p.batch.Messages), p.batch.Channel.Name, err)
 	}
+	refused := err != nil
 	delete(b.waiting, k)
 	for i := range b.order {
 		if b.order[i] == k {
@@ -116,6 +125,9 @@ func (b *batcher) send(ctx context.Context, k key) error {
 		}
 	}
 	b.bytes -= p.bytes
+	if refused {
+		return nil
+	}
 	report := &b.run.report
 	report.Import = receipt.Import
 	report.Batches++
@@ -126,6 +138,29 @@ func (b *batcher) send(ctx context.Context, k key) error {
 	}
 	return nil
 }
+
+// takesNoMore reports whether a batch was refused because its channel was archived or its thread moved elsewhere since
+// (ES-15.8). Its messages are left out and counted, and the rest of the export goes on.
+func (b *batcher) takesNoMore(err error, p *pending) bool {
+	refused := client.AsProblem(err)
+	if refused == nil || code.Code(refused.Code) != code.Conflict {
+		return false
+	}
+	what := ""
+	switch {
+	case strings.HasPrefix(refused.Detail, "The channel was archived"):
+		b.closed[p.batch.Channel.SourceID] = true
+		what = ofArchived(p.batch.Channel.Name)
+	case strings.HasPrefix(refused.Detail, "The thread was moved"):
+		what = "messages of threads that were moved to another channel"
+	default:
+		return false
+	}
+	b.run.report.Left[what] += int64(len(p.batch.Messages))
+	return true
+}
+
+func ofArchived(channel string) string { return "messages of the archived channel " + channel }
 
 // parts cuts a message that is too long, at the ends of lines and words where there are some.
 func parts(m wire.ImportMessage, most int) []wire.ImportMessage {
