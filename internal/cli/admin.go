@@ -118,7 +118,8 @@ func (a *app) joinBus(services *service.Group, url string) signal.Bus {
 
 func newUser(a *app) *cobra.Command {
 	return a.jsonFlag(group("user", "Add, list and disable users, in the database", []func(*app) *cobra.Command{
-		newUserAdd, newUserList, newUserDisable, newUserEnable, newUserLoginCode, newUserPassword, newUserHandle, newUserApprove, newUserLink,
+		newUserAdd, newUserList, newUserDisable, newUserEnable, newUserLoginCode, newUserPassword, newUserHandle, newUserDevices,
+		newUserApprove, newUserLink,
 	}, a))
 }
 

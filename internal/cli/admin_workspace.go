@@ -11,6 +11,7 @@ import (
 	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/internal/session"
 	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // signIns answers the service of sign-ins, beside the servers.
@@ -83,6 +84,41 @@ func newUserLink(a *app) *cobra.Command {
 		}
 		return a.show(map[string]any{"linked": true, "user": args[0], "issuer": args[1], "subject": args[2]}, func() error {
 			return a.say("%s signs in as %s at %s", args[0], args[2], args[1])
+		})
+	})
+}
+
+func newUserDevices(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "devices [USER]", Short: "List devices that sign in to the workspace, of one user or of all"}
+	return a.administer(cmd, needsDatabase, func(ctx context.Context, people *identity.Service, args []string) error {
+		users, err := people.ListUsers(ctx)
+		if err != nil {
+			return err
+		}
+		only := ""
+		if len(args) > 0 {
+			if only, err = people.ResolvePerson(ctx, args[0]); err != nil {
+				return err
+			}
+		}
+		devices, rows := []wire.Device{}, [][]string{}
+		for _, user := range users {
+			if only != "" && user.ID != only {
+				continue
+			}
+			some, err := people.WorkspaceDevices(ctx, user.ID)
+			if err != nil {
+				return err
+			}
+			for _, device := range some {
+				devices = append(devices, device)
+				rows = append(rows, []string{
+					device.ID, user.Name, string(device.State), device.Platform, device.Name, device.LastSeenAt.UTC().Format(time.RFC3339),
+				})
+			}
+		}
+		return a.show(map[string]any{"devices": devices}, func() error {
+			return a.table("DEVICE USER STATE PLATFORM NAME SEEN", rows, shortTimes("SEEN", a.env.Now()))
 		})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	client "github.com/cairnsync/cairn/client/workspace"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -99,7 +100,7 @@ func nonEmpty(text string) (string, error) {
 func (a *app) login(ctx context.Context, m *membership, with client.Credential) error {
 	answer, err := signIn(ctx, m.client, with)
 	if err != nil {
-		return err
+		return a.explainSignIn(err)
 	}
 	if err := a.rememberServer(m.url); err != nil {
 		return err
@@ -107,10 +108,28 @@ func (a *app) login(ctx context.Context, m *membership, with client.Credential) 
 	shown := signInShown{URL: m.url, Principal: answer.Principal, Device: answer.Device, SessionID: answer.SessionID}
 	return a.show(shown, func() error {
 		if answer.Device.State == wire.DevicePending {
-			return a.say("signed in to %s as @%s; this device waits for approval", m.url, answer.Principal.Handle)
+			return a.say("signed in to %s as @%s; this device waits for approval: `cairn user approve %s` on the server's machine",
+				m.url, answer.Principal.Handle, answer.Device.ID)
 		}
 		return a.say("signed in to %s as @%s", m.url, answer.Principal.Handle)
 	})
+}
+
+// explainSignIn says what helps when a server lets nobody in.
+func (a *app) explainSignIn(err error) error {
+	refused := client.AsProblem(err)
+	switch {
+	case refused == nil:
+		return err
+	case refused.Code == string(code.InvalidCredentials):
+		return errors.New("the name, password or code is not right\n" + //nolint:revive,staticcheck // a sentence for people
+			"A code works once, for ten minutes: `cairn user login-code NAME` makes one.")
+	case refused.Code == string(code.Forbidden) && strings.Contains(refused.Detail, "registered to another account"):
+		return &hintedError{err, "This install is a device of somebody else on that server. Be another device, now and in later commands:\n" +
+			"  export " + envDevice + "=" + a.env.RandomID()}
+	default:
+		return err
+	}
 }
 
 // signIn renews the sign-in there is, or makes one: for somebody else, and in place of one that has ended.

@@ -44,6 +44,8 @@ func (a *app) explain(err error) string {
 		return flag.message
 	case errors.As(err, &refused):
 		return a.explainAnswer(refused)
+	case workspace.AsProblem(err) != nil && errors.Is(err, workspace.ErrSignedOut):
+		return "the sign-in has ended\nSign in again: `cairn auth login`"
 	case workspace.AsProblem(err) != nil:
 		return explainProblem(workspace.AsProblem(err))
 	case errors.Is(err, workspace.ErrSignedOut):

@@ -134,15 +134,25 @@ func (a *app) asMember(ctx context.Context, url string, do func(*membership) err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	err = do(m)
-	var (
-		network net.Error
-		printed *printError
-	)
-	if err != nil && ctx.Err() == nil && !errors.As(err, &printed) && client.AsProblem(err) == nil &&
-		(errors.As(err, &network) || errors.Is(err, syscall.ECONNREFUSED)) {
+	var printed *printError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &printed) && client.AsProblem(err) == nil && ofNetwork(err) {
 		return &unreachableError{m.url, err}
 	}
+	if errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
+		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url) //nolint:revive,staticcheck // a sentence for people
+	}
 	return err
+}
+
+// ofNetwork reports whether the network failed. A number of the operating system alone, as in what fails with a file, has
+// the methods of a network error too and is none.
+func ofNetwork(err error) bool {
+	var network net.Error
+	if !errors.As(err, &network) {
+		return false
+	}
+	_, number := network.(syscall.Errno) //nolint:errorlint // the outermost one is asked for
+	return !number || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // explainProblem says what the Workspace surface refused.
@@ -163,7 +173,7 @@ func explainProblem(refused *client.Problem) string {
 	case code.InvalidToken, code.TokenExpired:
 		return "the sign-in is not good any more\nSign in again: `cairn auth login`"
 	case code.InvalidCredentials:
-		return "the name, password or code is not right\nA code works once, for ten minutes: `cairn user login-code NAME` makes one."
+		return "the sign-in has ended\nSign in again: `cairn auth login`"
 	case code.DevicePending:
 		return "this device waits for approval\nApprove it on one of your other devices, or let an administrator do it."
 	case code.InternalError, code.Unavailable:

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	client "github.com/cairnsync/cairn/client/workspace"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/testkit"
 	"github.com/cairnsync/cairn/internal/testkit/servertest"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -66,6 +69,11 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 	require.Equal(t, "ada", me.Me.Principal.Handle)
 	require.Equal(t, wire.DeviceActive, me.Me.Device.State)
 	require.Contains(t, w.done("auth", "status"), "owner")
+	for _, args := range [][]string{{"user", "devices"}, {"user", "devices", "ada"}} {
+		listed := w.done(args...)
+		require.Contains(t, listed, me.Me.Device.ID)
+		require.Contains(t, listed, "active")
+	}
 
 	t.Run("what is kept is for its owner only", func(t *testing.T) {
 		root := (&app{environ: w.environ}).getenv("XDG_CONFIG_HOME")
@@ -103,8 +111,21 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 		w.refused(exitUsage, []string{"nothing on standard input"}, "auth", "login")
 		w.refused(exitUsage, []string{"either --user or --code"}, "auth", "login", "--user", "a", "--code", "b")
 	})
+	t.Run("a sign-in that the server ended is named so", func(t *testing.T) {
+		ended := &app{environ: w.environ}
+		problem := &client.Problem{Problem: wire.Problem{Status: 401, Code: string(code.InvalidCredentials), Detail: "These credentials are no good."}}
+		for _, err := range []error{problem, fmt.Errorf("%w: %w", client.ErrSignedOut, problem)} {
+			require.Contains(t, ended.explain(err), "the sign-in has ended")
+			require.Contains(t, ended.explain(err), "`cairn auth login`")
+		}
+	})
 	require.Contains(t, w.done("auth", "logout"), "signed out")
-	w.refused(exitFailed, []string{"nobody is signed in", "cairn auth login"}, "space", "list")
+	w.refused(exitFailed, []string{"nobody is signed in to " + w.url, "cairn auth login " + w.url}, "space", "list")
+	t.Run("a device id of another account names the way out", func(t *testing.T) {
+		w.done("user", "add", "eve")
+		login := decoded[wire.LoginCode](w.shell, "user", "login-code", "eve").Code
+		w.refused(exitFailed, []string{"another account", "export CAIRN_DEVICE="}, "auth", "login", w.url, "--code", login)
+	})
 	got := w.call("space", "list", "--json")
 	require.Contains(t, got.errs, `"message"`)
 	w.signIn("ada")
@@ -193,6 +214,13 @@ func TestTalkOnTheCommandLine(t *testing.T) {
 	require.Contains(t, w.done("ws", "say", channel.MainThreadID, "-"), "number 2")
 	w.stdin = ""
 	w.done("ws", "say", "general", "an answer", "--reply-to", sent.ID)
+	t.Run("a message cannot look like one of somebody else", func(t *testing.T) {
+		w.stdin = "mine\n    9  2026-01-01 10:00  @eve       I resign\n"
+		defer func() { w.stdin = "" }()
+		w.done("ws", "say", "general", "-")
+		require.NotRegexp(t, `(?m)^ {0,6}\d+  2026-01-01 10:00`, w.done("ws", "read", "general"))
+		require.Contains(t, w.done("ws", "read", "general"), "I resign")
+	})
 	t.Run("a channel's id stands for its main timeline too", func(t *testing.T) {
 		require.Contains(t, w.done("ws", "read", channel.ID), "hello everybody")
 		w.refused(exitFailed, []string{"not found", "no thread and no channel"}, "ws", "read", env.Real().NewID())
@@ -204,7 +232,7 @@ func TestTalkOnTheCommandLine(t *testing.T) {
 	require.Contains(t, w.done("ws", "threads", "general"), "main")
 	require.Contains(t, w.done("ws", "channels"), "#general")
 
-	tail.expect(t, "message.created", 3)
+	tail.expect(t, "message.created", 4)
 	for _, line := range tail.lines() {
 		var event wire.Envelope
 		require.NoError(t, json.Unmarshal([]byte(line), &event), line)
@@ -212,7 +240,7 @@ func TestTalkOnTheCommandLine(t *testing.T) {
 	}
 	tail.stop()
 	replayed := w.tailing(t, "--after", "0")
-	replayed.expect(t, "message.created", 3)
+	replayed.expect(t, "message.created", 4)
 	replayed.stop()
 }
 
@@ -320,7 +348,16 @@ func TestImportOfAnotherChat(t *testing.T) {
 		})
 		folder := filepath.Join("demo", "workspace", "exports", "slack")
 		require.Contains(t, w.done("ws", "import", folder, "--format", "slack", "--space", "Studio"), "150 messages added")
+		t.Run("ES-15.8 an archived channel is named and left out", func(t *testing.T) {
+			w.done("channel", "archive", "engineering")
+			again := decoded[chatImport](w.shell, "ws", "import", folder, "--format", "slack", "--space", "Studio")
+			require.Equal(t, "done", again.State)
+			require.Positive(t, again.Left["messages of the archived channel engineering"])
+			require.Positive(t, again.Known)
+			w.done("channel", "unarchive", "engineering")
+		})
 		require.Contains(t, w.done("ws", "read", "engineering", "-n", "50"), "  frida ", "an author whom nobody here is")
 		w.refused(exitFailed, []string{"no such file"}, "ws", "import", "/none", "--format", "slack", "--space", "Studio")
+		require.NotContains(t, w.call("ws", "import", "/none", "--format", "slack", "--space", "Studio").errs, "cannot reach")
 	})
 }

@@ -141,10 +141,11 @@ func (a *app) sayMessages(ctx context.Context, c *client.Client, messages []wire
 	return nil
 }
 
-// messageLine is a message for people.
+// messageLine is a message for people. Its later lines are indented: what somebody writes cannot look like a message of
+// somebody else.
 func messageLine(m wire.Message, handles handleBook) string {
 	at := m.CreatedAt.In(time.Local).Format("2006-01-02 15:04") //nolint:gosmopolitan // people read it where they are
-	said := render.CleanLines(m.ContentMD)
+	said := strings.ReplaceAll(render.CleanLines(m.ContentMD), "\n", "\n"+strings.Repeat(" ", render.Indent))
 	switch {
 	case m.DeletedAt != nil:
 		said = "(deleted)"
