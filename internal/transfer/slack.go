@@ -36,6 +36,9 @@ type (
 		Purpose struct {
 			Value string `json:"value"`
 		} `json:"purpose"`
+		Pins []struct {
+			ID string `json:"id"` // the time of the message
+		} `json:"pins"`
 	}
 	slackMessage struct {
 		Type     string `json:"type"`
@@ -254,7 +257,7 @@ func (s *slackRun) message(ctx context.Context, c slackChannel, day string, n in
 	author, who := s.author(m)
 	made := wire.ImportMessage{
 		SourceID: clean(c.ID+":"+m.TS, maxSource), AuthorSourceID: author, AuthorName: clean(who.name, maxPerson), AuthorEmail: who.email,
-		ContentMD: text, CreatedAt: at, Pinned: slices.Contains(m.PinnedTo, c.ID), Reactions: s.reactions(m),
+		ContentMD: text, CreatedAt: at, Pinned: c.pins(m), Reactions: s.reactions(m),
 	}
 	if m.Edited != nil {
 		if edited, ok := slackTime(m.Edited.TS); ok {
@@ -269,6 +272,19 @@ func (s *slackRun) message(ctx context.Context, c slackChannel, day string, n in
 		thread = wire.ImportThread{SourceID: clean(c.ID+":"+m.ThreadTS, maxSource), Title: title(text, "Thread of "+at.Format(time.DateOnly))}
 	}
 	return s.batches.add(ctx, channel, thread, made)
+}
+
+// pins reports whether a message is pinned to the channel: older exports say it of the channel alone.
+func (c *slackChannel) pins(m *slackMessage) bool {
+	if slices.Contains(m.PinnedTo, c.ID) {
+		return true
+	}
+	for _, pin := range c.Pins {
+		if pin.ID == m.TS {
+			return true
+		}
+	}
+	return false
 }
 
 // slackTime reads seconds with six places.

@@ -47,7 +47,7 @@ type Target interface {
 type Options struct {
 	Format  Format
 	SpaceID string
-	// Source names the export on the server; empty is the format with the name of the file.
+	// Source names the export on the server; empty is the format with the team of the export, else with the name of the file.
 	Source string
 	// Private brings private channels too. Whoever sees the space then sees them.
 	Private bool
@@ -98,7 +98,7 @@ func Run(ctx context.Context, target Target, file string, o Options) (Report, er
 	}
 	defer source.close()
 	if o.Source == "" {
-		o.Source = defaultSource(o.Format, file)
+		o.Source = sourceOf(source, o.Format, file)
 	}
 	place, err := openPosition(o.Position, o.Source+"\n"+o.SpaceID)
 	if err != nil {
