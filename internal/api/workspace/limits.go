@@ -46,8 +46,8 @@ func (l limits) take(class authz.Rate, who string) error {
 	return nil
 }
 
-// login counts a call of auth/token. A sign-in is counted by where it comes from, because who it is is yet to
-// be proved. A refresh is counted by its sign-in: many devices behind one address refresh often, each on its own.
+// login counts a call of auth/token. A sign-in is counted by where it comes from, because nothing
+// proves yet who it is. A refresh is counted by its sign-in: many devices behind one address refresh often, each on its own.
 func (l limits) login(in *wire.TokenRequest, address string) error {
 	if in.GrantType == wire.GrantRefreshToken {
 		if shown, wellFormed := token.ParseRefresh(in.RefreshToken); wellFormed {

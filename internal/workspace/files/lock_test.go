@@ -2,7 +2,6 @@ package files_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -114,7 +113,7 @@ func TestADeletionWaitsForEdits(t *testing.T) {
 		}, func(ctx context.Context) error { return w.Files.Delete(ctx, w.Owner, file.ID, &file.Version) })
 		w.Run("ES-2.2 nothing tells the name of the deleted file", func(w *team.Team) {
 			for _, event := range w.Since(0) {
-				require.False(w, strings.Contains(string(event.Payload), file.OriginalName), "%s: %s", event.Type, event.Payload)
+				require.NotContains(w, string(event.Payload), file.OriginalName, event.Type)
 			}
 		})
 	})
