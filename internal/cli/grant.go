@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,8 +97,36 @@ func (b handleBook) ask(ctx context.Context, c *client.Client, author wire.Autho
 type expiry struct{ after time.Duration }
 
 func (e *expiry) flag(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&e.after, "expires", 0, "end it after this `DURATION`, such as 24h")
+	cmd.Flags().Var(e, "expires", "end it after this `DURATION`, such as 24h or 30d")
 }
+
+// Set reads a duration; days are allowed as in the configuration.
+func (e *expiry) Set(text string) error {
+	const mostDays = 100_000
+	if days, is := strings.CutSuffix(text, "d"); is {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= mostDays {
+			e.after = time.Duration(n) * 24 * time.Hour
+			return nil
+		}
+	}
+	after, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("a duration is such as 24h or 30d")
+	}
+	e.after = after
+	return nil
+}
+
+// String answers the duration as a flag shows its default.
+func (e *expiry) String() string {
+	if e.after == 0 {
+		return ""
+	}
+	return e.after.String()
+}
+
+// Type names what the flag takes.
+func (e *expiry) Type() string { return "duration" }
 
 func (e *expiry) at(a *app) (*time.Time, error) {
 	switch {

@@ -158,7 +158,7 @@ func TestPlacesAndGrants(t *testing.T) {
 			bob.refused(exitFailed, []string{"not found"}, "ws", "say", channel.MainThreadID, "hello")
 		})
 		t.Run("WS-AZ-1 grants by person, by group, and back", func(t *testing.T) {
-			grant := decoded[wire.Grant](w.shell, "grant", "add", "@bob", "write", "--channel", "general", "--expires", "1h")
+			grant := decoded[wire.Grant](w.shell, "grant", "add", "@bob", "write", "--channel", "general", "--expires", "7d")
 			require.NotNil(t, grant.ExpiresAt)
 			require.Contains(t, bob.done("channel", "list"), "general")
 			require.Contains(t, w.done("grant", "list", "--channel", "general"), "@bob")
@@ -173,9 +173,18 @@ func TestPlacesAndGrants(t *testing.T) {
 			w.done("group", "remove", "team", "bob")
 			require.Contains(t, bob.call("space", "list").errs, "none")
 		})
+		post := decoded[wire.ThreadStarted](w.shell, "ws", "post", "ideas", "A cairn", "stone", "on stone")
+		require.Equal(t, wire.ThreadPost, post.Thread.Kind)
+		require.Contains(t, w.done("ws", "threads", "ideas"), "A cairn")
+		require.Contains(t, w.done("ws", "read", post.Thread.ID), "stone on stone")
+		require.NotContains(t, w.done("ws", "channels"), "archived")
 		require.NotNil(t, decoded[wire.Channel](w.shell, "channel", "archive", "ideas").ArchivedAt)
+		require.Contains(t, w.done("ws", "channels"), "forum, archived")
+		w.refused(exitFailed, []string{"channel is archived", "cairn channel unarchive " + forum.ID}, "ws", "say", post.Thread.ID, "more")
+		w.refused(exitFailed, []string{"channel is archived"}, "ws", "post", "ideas", "Another", "one")
 		require.Nil(t, decoded[wire.Channel](w.shell, "channel", "unarchive", "ideas").ArchivedAt)
 		require.NotNil(t, decoded[wire.Space](w.shell, "space", "archive", "Atelier").ArchivedAt)
+		w.refused(exitFailed, []string{"space is archived", "cairn space unarchive " + space.ID}, "ws", "say", "general", "more")
 		w.done("space", "unarchive", "Atelier")
 		for _, one := range []struct {
 			args  string
@@ -184,6 +193,7 @@ func TestPlacesAndGrants(t *testing.T) {
 			{"grant add bob king --instance", []string{"LEVEL is read, write"}},
 			{"grant add bob write", []string{"--space, --channel or --instance"}},
 			{"grant add bob write --space a --instance", []string{"only one of"}},
+			{"grant add bob write --instance --expires soon", []string{"--expires is a duration"}},
 			{"grant add bob write --instance --expires -1h", []string{"--expires is a duration"}},
 			{"grant revoke x", []string{"GRANT is an id"}},
 			{"ws import x --format irc", []string{"--format is slack or mattermost"}},
@@ -327,6 +337,20 @@ func TestTailForPeople(t *testing.T) {
 		require.Contains(t, strings.Join(errs.lines(), "\n"), "another connection of this device took over")
 		stop()
 		require.Equal(t, exitDone, <-over)
+	})
+	t.Run("a place ahead of the log is named so, and being stopped is no lost connection", func(t *testing.T) {
+		ahead, stop := context.WithCancel(t.Context())
+		defer stop()
+		said, over := &tail{}, make(chan int, 1)
+		go func() {
+			a := &app{env: env.Real(), in: strings.NewReader(""), out: &tail{}, errs: said, environ: w.environ}
+			over <- run(ahead, a, []string{"ws", "tail", "--after", "99999"})
+		}()
+		require.Eventually(t, func() bool { return strings.Contains(strings.Join(said.lines(), "\n"), "99999 lies ahead of the log") },
+			30*time.Second, 5*time.Millisecond)
+		stop()
+		require.Equal(t, exitDone, <-over)
+		require.NotContains(t, strings.Join(said.lines(), "\n"), "not connected")
 	})
 }
 

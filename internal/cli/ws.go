@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 
 func newWS(a *app) *cobra.Command {
 	return a.jsonFlag(group("ws", "Read, write and follow the workspace", []func(*app) *cobra.Command{
-		newWSChannels, newWSThreads, newWSRead, newWSSay, newWSTail, newWSImport,
+		newWSChannels, newWSThreads, newWSRead, newWSSay, newWSPost, newWSTail, newWSImport,
 	}, a))
 }
 
@@ -39,8 +38,12 @@ func newWSChannels(a *app) *cobra.Command {
 			}
 			rows := make([][]string, len(shot.Channels))
 			for i, channel := range shot.Channels {
+				kind := string(channel.Kind)
+				if channel.ArchivedAt != nil {
+					kind += ", archived"
+				}
 				rows[i] = []string{
-					spaces[channel.SpaceID], "#" + channel.Name, string(channel.Kind), someOrDash(unread[channel.MainThreadID]),
+					spaces[channel.SpaceID], "#" + channel.Name, kind, someOrDash(unread[channel.MainThreadID]),
 					orDash(&channel.Topic), channel.ID,
 				}
 			}
@@ -170,16 +173,9 @@ func newWSSay(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&message.ReplyToID, "reply-to", "", "`MESSAGE` that this answers, by its id")
 	cmd.Flags().StringVar(&message.ClientMsgID, "id", "", "a `UUID` of version 7 of your own: sent again with it, the message is there once")
 	cmd.RunE = a.signedIn(func(ctx context.Context, c *client.Client, args []string) error {
-		message.ContentMD = strings.Join(args[1:], " ")
-		if message.ContentMD == "-" {
-			text, err := io.ReadAll(io.LimitReader(a.in, maxSaid))
-			if err != nil {
-				return fmt.Errorf("read standard input: %w", err)
-			}
-			message.ContentMD = strings.TrimRight(string(text), "\n")
-		}
-		if strings.TrimSpace(message.ContentMD) == "" {
-			return wrongUsage("there is no text to send")
+		var err error
+		if message.ContentMD, err = a.textOf(args[1:]); err != nil {
+			return err
 		}
 		if _, is := env.ParseID(message.ClientMsgID); message.ClientMsgID != "" && !is {
 			return wrongUsage("--id is a UUID of version 7")
@@ -190,7 +186,7 @@ func newWSSay(a *app) *cobra.Command {
 		}
 		sent, err := c.SendMessage(ctx, thread, message)
 		if err != nil {
-			return err
+			return whereArchived(ctx, c, thread, err)
 		}
 		return a.show(sent, func() error { return a.say("message %s is number %d of the thread", sent.ID, sent.ThreadSeq) })
 	})

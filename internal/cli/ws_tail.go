@@ -25,7 +25,7 @@ gap, until it is interrupted. With --json each line is one event as it came.`
 		if after < 0 {
 			return wrongUsage("--after is 0 or more")
 		}
-		t := &tailing{app: a, client: c}
+		t := &tailing{app: a, client: c, stopped: func() bool { return ctx.Err() != nil }}
 		if cmd.Flags().Changed("after") {
 			found, err := c.Discover(ctx)
 			if err != nil {
@@ -51,6 +51,8 @@ type tailing struct {
 	app    *app
 	client *client.Client
 	at     client.Position
+	// stopped reports whether the command was asked to end.
+	stopped func() bool
 
 	channels map[string]string
 	handles  handleBook
@@ -96,7 +98,11 @@ func (t *tailing) CaughtUp(context.Context) error { return nil }
 
 // Resync goes on from the head: there is no copy to load anew.
 func (t *tailing) Resync(_ context.Context, why wire.Resync) (client.Position, error) {
-	t.remarkf("events before %d cannot be caught up (%s)", why.HeadSeq+1, why.Reason)
+	if why.HeadSeq < t.at.Seq && why.SyncEpoch == t.at.Epoch {
+		t.remarkf("event %d lies ahead of the log, which ends with %d: going on from there", t.at.Seq, why.HeadSeq)
+	} else {
+		t.remarkf("events before %d cannot be caught up (%s)", why.HeadSeq+1, why.Reason)
+	}
 	t.at = client.Position{Seq: why.HeadSeq, Epoch: why.SyncEpoch}
 	return t.at, nil
 }
@@ -117,6 +123,9 @@ func (t *tailing) Down(why error) {
 	var closed *client.Closed
 	if errors.As(why, &closed) && closed.Code == code.CloseDeviceReplaced {
 		return // the command ends and says so
+	}
+	if t.stopped() {
+		return // nothing was lost
 	}
 	t.remarkf("not connected: %v", why)
 }
