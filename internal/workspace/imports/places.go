@@ -111,8 +111,14 @@ func (s *Service) makeChannel(a *application) error {
 	if c.Kind != wire.ChannelText || a.batch.Thread.Main {
 		return nil
 	}
+	began := c.CreatedAt // the main timeline is as old as what comes with it, not as the import
+	for i := range a.batch.Messages {
+		if at := stored(a.batch.Messages[i].CreatedAt); at.Before(began) {
+			began = at
+		}
+	}
 	main := wire.Thread{
-		ID: c.MainThreadID, ChannelID: c.ID, Kind: wire.ThreadMain, State: wire.ThreadOpen, LastActivityAt: c.CreatedAt, CreatedAt: c.CreatedAt, Version: 1,
+		ID: c.MainThreadID, ChannelID: c.ID, Kind: wire.ThreadMain, State: wire.ThreadOpen, LastActivityAt: began, CreatedAt: began, Version: 1,
 	}
 	if err := insertThread(a.tx, &main, a.imported.ID, "", a.by.Principal); err != nil {
 		return err
@@ -147,6 +153,9 @@ func (s *Service) makeThread(a *application, fresh []*wire.ImportMessage) {
 func (a *application) storeThread(made bool, fresh []*wire.ImportMessage) error {
 	t := &a.thread.Thread
 	t.Version++
+	if t.LastMessageSeq == 0 && len(fresh) > 0 {
+		t.LastActivityAt = fresh[0].CreatedAt // nothing has happened in it yet
+	}
 	t.LastMessageSeq += int64(len(fresh))
 	t.MessageCount += int64(len(fresh))
 	if len(fresh) > 0 {
