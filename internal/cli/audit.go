@@ -66,10 +66,22 @@ func newAuditList(a *app) *cobra.Command {
 			return err
 		}
 		return a.show(map[string]any{"rows": rows}, func() error {
+			users, err := o.people.ListUsers(ctx)
+			if err != nil {
+				return err
+			}
+			names := map[string]string{}
+			for _, user := range users {
+				names[user.ID] = user.Name
+			}
 			cells := make([][]string, len(rows))
 			for i, row := range rows {
+				by := row.UserID
+				if name := names[by]; name != "" {
+					by = name
+				}
 				cells[i] = []string{
-					strconv.FormatInt(row.Seq, 10), row.At.Format(time.RFC3339), row.Action, row.UserID, auditTarget(row), string(row.Detail),
+					strconv.FormatInt(row.Seq, 10), row.At.Format(time.RFC3339), row.Action, by, auditTarget(row), string(row.Detail),
 				}
 			}
 			return a.table("SEQ AT ACTION BY ON DETAIL", cells, shortTimes("AT", a.env.Now()), shortIDs("BY", never), cut("DETAIL", 24), drop("DETAIL"))

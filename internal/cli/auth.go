@@ -166,8 +166,9 @@ func newAuthStatus(a *app) *cobra.Command {
 				if err := a.say("%s  @%s%s", m.url, me.Principal.Handle, device); err != nil {
 					return err
 				}
+				places := placesOf(ctx, m.client)
 				for _, access := range me.Access {
-					if err := a.say("  %-8s %s", string(access.Level), targetName(wire.Target{Kind: access.Kind, ID: access.ID})); err != nil {
+					if err := a.say("  %-8s %s", string(access.Level), places.target(wire.Target{Kind: access.Kind, ID: access.ID})); err != nil {
 						return err
 					}
 				}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -268,7 +267,7 @@ A channel is private when nobody has a level on its space: then it is granted pe
 			return err
 		}
 		return a.show(grant, func() error {
-			return a.say("grant %s: %s has %s on %s", grant.ID, args[0], string(grant.Level), targetName(grant.Target))
+			return a.say("grant %s: %s has %s on %s", grant.ID, args[0], string(grant.Level), placesOf(ctx, c).target(grant.Target))
 		})
 	})
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -291,13 +290,6 @@ func subject(ctx context.Context, c *client.Client, ref string, isGroup bool) (w
 	}
 	who, err := aPrincipal(ctx, c, ref)
 	return wire.Subject{Kind: wire.SubjectPrincipal, ID: who.ID}, err
-}
-
-func targetName(t wire.Target) string {
-	if t.ID == "" {
-		return "everything"
-	}
-	return fmt.Sprintf("%s %s", t.Kind, t.ID)
 }
 
 func newGrantList(a *app) *cobra.Command {
@@ -328,13 +320,14 @@ func (a *app) sayGrants(ctx context.Context, c *client.Client, grants []wire.Gra
 	if err != nil {
 		return err
 	}
+	places := placesOf(ctx, c)
 	rows := make([][]string, len(grants))
 	for i, grant := range grants {
 		who := handles.of(grant.Subject.ID)
 		if grant.Subject.Kind == wire.SubjectGroup {
-			who = "group " + grant.Subject.ID
+			who = "group " + places.of(grant.Subject.ID)
 		}
-		rows[i] = []string{grant.ID, who, orDashes(string(grant.Level)), targetName(grant.Target), sinceOrDash(grant.ExpiresAt)}
+		rows[i] = []string{grant.ID, who, orDashes(string(grant.Level)), places.target(grant.Target), sinceOrDash(grant.ExpiresAt)}
 	}
 	return a.table("GRANT WHO LEVEL ON EXPIRES", rows, shortTimes("EXPIRES", a.env.Now()))
 }

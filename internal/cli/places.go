@@ -150,3 +150,43 @@ func aGroup(ctx context.Context, c *client.Client, ref string) (wire.Group, erro
 	}
 	return called("group", ref, all, func(g wire.Group) (string, []string) { return g.ID, []string{g.Name} })
 }
+
+// placeBook knows what spaces, channels and groups are called, by id.
+type placeBook map[string]string
+
+// placesOf reads the names. What cannot be read is shown by its id.
+func placesOf(ctx context.Context, c *client.Client) placeBook {
+	book := placeBook{}
+	if spaces, err := client.All(ctx, maxNamed, c.Spaces); err == nil {
+		for _, space := range spaces {
+			book[space.ID] = space.Name
+		}
+	}
+	if channels, err := allChannels(ctx, c, ""); err == nil {
+		for _, channel := range channels {
+			book[channel.ID] = book.of(channel.SpaceID) + "/#" + channel.Name
+		}
+	}
+	if groups, err := client.All(ctx, maxNamed, c.Groups); err == nil {
+		for _, one := range groups {
+			book[one.ID] = one.Name
+		}
+	}
+	return book
+}
+
+// of answers a name, or the id of what is unknown.
+func (b placeBook) of(id string) string {
+	if name := b[id]; name != "" {
+		return name
+	}
+	return id
+}
+
+// target names what a grant is on.
+func (b placeBook) target(t wire.Target) string {
+	if t.ID == "" {
+		return "everything"
+	}
+	return string(t.Kind) + " " + b.of(t.ID)
+}

@@ -146,13 +146,14 @@ func newChannelList(a *app) *cobra.Command {
 			return err
 		}
 		return a.show(map[string]any{"channels": orEmpty(channels)}, func() error {
+			places := placesOf(ctx, c)
 			rows := make([][]string, len(channels))
 			for i, channel := range channels {
 				rows[i] = []string{
-					channel.ID, channel.Name, string(channel.Kind), orDash(&channel.Topic), yesNo(channel.ReadOnly), sinceOrDash(channel.ArchivedAt),
+					channel.ID, places.of(channel.SpaceID), channel.Name, string(channel.Kind), orDash(&channel.Topic), yesNo(channel.ReadOnly), sinceOrDash(channel.ArchivedAt),
 				}
 			}
-			return a.table("CHANNEL NAME KIND TOPIC READ-ONLY ARCHIVED", rows,
+			return a.table("CHANNEL SPACE NAME KIND TOPIC READ-ONLY ARCHIVED", rows,
 				cut("TOPIC", 16), shortTimes("ARCHIVED", a.env.Now()), drop("TOPIC"), cut("NAME", 12))
 		})
 	})

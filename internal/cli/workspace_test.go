@@ -162,6 +162,8 @@ func TestPlacesAndGrants(t *testing.T) {
 			require.NotNil(t, grant.ExpiresAt)
 			require.Contains(t, bob.done("channel", "list"), "general")
 			require.Contains(t, w.done("grant", "list", "--channel", "general"), "@bob")
+			require.Contains(t, w.done("grant", "list", "--channel", "general"), "channel Atelier/#general")
+			require.Contains(t, w.done("audit", "list"), "  ada  ")
 			require.Contains(t, w.done("grant", "revoke", grant.ID), "revoked")
 			require.Contains(t, bob.call("channel", "list").errs, "none")
 			team := decoded[wire.Group](w.shell, "group", "create", "team")
