@@ -122,7 +122,7 @@ func (a *app) explainSignIn(err error) error {
 	case refused == nil:
 		return err
 	case refused.Code == string(code.InvalidCredentials):
-		return errors.New("the name, password or code is not right\n" + //nolint:revive,staticcheck // a sentence for people
+		return errors.New("the name, password or code is not right\n" + //nolint:staticcheck // a sentence for people
 			"A code works once, for ten minutes: `cairn user login-code NAME` makes one.")
 	case refused.Code == string(code.Forbidden) && strings.Contains(refused.Detail, "registered to another account"):
 		return &hintedError{err, "This install is a device of somebody else on that server. Be another device, now and in later commands:\n" +

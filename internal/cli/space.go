@@ -150,7 +150,8 @@ func newChannelList(a *app) *cobra.Command {
 			rows := make([][]string, len(channels))
 			for i, channel := range channels {
 				rows[i] = []string{
-					channel.ID, places.of(channel.SpaceID), channel.Name, string(channel.Kind), orDash(&channel.Topic), yesNo(channel.ReadOnly), sinceOrDash(channel.ArchivedAt),
+					channel.ID, places.of(channel.SpaceID), channel.Name, string(channel.Kind), orDash(&channel.Topic),
+					yesNo(channel.ReadOnly), sinceOrDash(channel.ArchivedAt),
 				}
 			}
 			return a.table("CHANNEL SPACE NAME KIND TOPIC READ-ONLY ARCHIVED", rows,

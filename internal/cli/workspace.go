@@ -139,7 +139,7 @@ func (a *app) asMember(ctx context.Context, url string, do func(*membership) err
 		return &unreachableError{m.url, err}
 	}
 	if errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
-		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url) //nolint:revive,staticcheck // a sentence for people
+		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url) //nolint:staticcheck // a sentence for people
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func ofNetwork(err error) bool {
 	if !errors.As(err, &network) {
 		return false
 	}
-	_, number := network.(syscall.Errno) //nolint:errorlint // the outermost one is asked for
+	_, number := network.(syscall.Errno)
 	return !number || errors.Is(err, syscall.ECONNREFUSED)
 }
 

@@ -106,7 +106,8 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 				defer func() { w.stdin = "" }()
 				return decoded[signInShown](w.shell, "auth", "login", "--user", "ada").SessionID
 			}
-			require.Equal(t, login(), login())
+			first := login()
+			require.Equal(t, first, login())
 		})
 		w.refused(exitUsage, []string{"nothing on standard input"}, "auth", "login")
 		w.refused(exitUsage, []string{"either --user or --code"}, "auth", "login", "--user", "a", "--code", "b")

@@ -33,7 +33,7 @@ address nobody here has stand for themselves, and nobody is told about old messa
 interruption or with a newer export, adds only what is new.`
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the export: slack or mattermost")
 	cmd.Flags().StringVar(&space, "space", "", "`SPACE` to bring it into, by id or name")
-	cmd.Flags().StringVar(&o.Source, "source", "", "`NAME` of the export: the same name goes on with the same import (default: the format and the team of the export)")
+	cmd.Flags().StringVar(&o.Source, "source", "", "`NAME` of the export: the same name goes on with the same import (default: format and team of the export)")
 	cmd.Flags().IntVar(&o.MaxChars, "max-chars", transfer.DefaultMaxChars, "`CHARACTERS` a message may have on the server (its message.max_chars)")
 	cmd.Flags().BoolVar(&o.Private, "private", false, "private channels too; whoever sees the space sees them then")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(importFormats, cobra.ShellCompDirectiveNoFileComp)))

@@ -113,10 +113,10 @@ func (b *batcher) flush(ctx context.Context) error {
 func (b *batcher) send(ctx context.Context, k key) error {
 	p := b.waiting[k]
 	receipt, err := b.run.target.ImportBatch(ctx, b.run.report.Import.ID, p.batch)
-	if err != nil && !b.takesNoMore(err, p) {
+	refused := b.takesNoMore(err, p)
+	if err != nil && !refused {
 		return fmt.Errorf("apply %d messages of %s: %w", len(p.batch.Messages), p.batch.Channel.Name, err)
 	}
-	refused := err != nil
 	delete(b.waiting, k)
 	for i := range b.order {
 		if b.order[i] == k {
@@ -125,9 +125,14 @@ func (b *batcher) send(ctx context.Context, k key) error {
 		}
 	}
 	b.bytes -= p.bytes
-	if refused {
-		return nil
+	if !refused {
+		b.applied(&receipt)
 	}
+	return nil
+}
+
+// applied counts a batch that the server took.
+func (b *batcher) applied(receipt *wire.ImportReceipt) {
 	report := &b.run.report
 	report.Import = receipt.Import
 	report.Batches++
@@ -136,7 +141,6 @@ func (b *batcher) send(ctx context.Context, k key) error {
 	if b.run.Progress != nil {
 		b.run.Progress(*report)
 	}
-	return nil
 }
 
 // takesNoMore reports whether a batch was refused because its channel was archived or its thread moved elsewhere since
@@ -146,7 +150,7 @@ func (b *batcher) takesNoMore(err error, p *pending) bool {
 	if refused == nil || code.Code(refused.Code) != code.Conflict {
 		return false
 	}
-	what := ""
+	var what string
 	switch {
 	case strings.HasPrefix(refused.Detail, "The channel was archived"):
 		b.closed[p.batch.Channel.SourceID] = true
