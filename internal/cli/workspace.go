@@ -139,7 +139,7 @@ func (a *app) asMember(ctx context.Context, url string, do func(*membership) err
 		return &unreachableError{m.url, err}
 	}
 	if errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
-		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url) //nolint:staticcheck // a sentence for people
+		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url)
 	}
 	return err
 }
