@@ -15,19 +15,18 @@ const PollInterval = time.Second
 // Topic is a kind of thing that may have changed.
 type Topic string
 
-// The topics. The id of Session and Presence is the session's, of Inbox the device's; Identity has none.
+// The topics. The id of Session and Presence is the session's, of Inbox the device's; Identity has none. Those of
+// the Workspace surface: the id of Gateway is a device's, of Typing a thread's and a principal's with a dash between
+// them; Events has none.
 const (
 	Session  Topic = "s" // log, lease, controls or access of a session
 	Presence Topic = "p" // who has a session open
 	Inbox    Topic = "i" // controls waiting for a device
 	Identity Topic = "u" // users, keys or devices
 	Push     Topic = "o" // the push outbox
-
-	// Of the Workspace surface. The id of Gateway is a device's, of Typing a thread's and a principal's with a dash
-	// between them; Events has none.
-	Events  Topic = "e" // the event log has grown
-	Gateway Topic = "g" // a device has a newer gateway session
-	Typing  Topic = "t" // somebody types
+	Events   Topic = "e" // the event log has grown
+	Gateway  Topic = "g" // a device has a newer gateway session
+	Typing   Topic = "t" // somebody types
 )
 
 // Wake is one wake-up. An empty ID means anything of the topic may have changed (a reconnect, or
