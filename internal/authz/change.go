@@ -133,10 +133,9 @@ func (s *Service) ChangeIn(tx storage.Tx, plan Plan, keys ...storage.Key) error 
 			return err
 		}
 	}
-	var version int64
-	_, err = tx.Get(`UPDATE sequence_counters SET value = value + 1 WHERE name = 'permission_version' RETURNING value`, nil, &version)
+	version, err := raise(tx)
 	if err != nil {
-		return fmt.Errorf("raise permission version: %w", err)
+		return err
 	}
 	after, err := told(tx, affected)
 	if err != nil {
@@ -157,6 +156,25 @@ func (p Plan) change(tx storage.Tx) error {
 		return nil
 	}
 	return p.Change(tx)
+}
+
+// Raise raises the permission version for what it stands for besides grants: whether the sign-ins and API tokens of
+// principals are good (ES-8.2). It waits for the writes of these principals that were authorised before. The caller
+// holds storage.ChangePermissions.
+func Raise(tx storage.Tx, principals ...string) error {
+	if err := lockRows(tx, distinct(principals), nil); err != nil {
+		return err
+	}
+	_, err := raise(tx)
+	return err
+}
+
+func raise(tx storage.Tx) (version int64, err error) {
+	_, err = tx.Get(`UPDATE sequence_counters SET value = value + 1 WHERE name = 'permission_version' RETURNING value`, nil, &version)
+	if err != nil {
+		return 0, fmt.Errorf("raise permission version: %w", err)
+	}
+	return version, nil
 }
 
 // lockRows waits for the writes that were authorised before, and keeps new ones waiting (LockPrincipals),

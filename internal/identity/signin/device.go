@@ -92,7 +92,7 @@ func (s *Service) bindDevice(tx storage.Tx, b binding) error {
 		if err := endSignIns(tx, endedByKey, `device_id = $3`, b.id); err != nil {
 			return err
 		}
-		if err := bumpPermissions(tx); err != nil {
+		if err := authz.Raise(tx, b.user); err != nil {
 			return err
 		}
 	}
@@ -119,15 +119,6 @@ func (s *Service) bindDevice(tx storage.Tx, b binding) error {
 		return nil
 	}
 	return s.Identity.TellDevice(tx, authz.Caller{Principal: b.user, Kind: wire.KindUser}, b.id)
-}
-
-// bumpPermissions raises the permission version: the state of a sign-in is part of what it stands for (ES-8.2).
-// The caller holds storage.ChangePermissions.
-func bumpPermissions(tx storage.Tx) error {
-	if err := tx.Exec(`UPDATE sequence_counters SET value = value + 1 WHERE name = 'permission_version'`); err != nil {
-		return fmt.Errorf("raise permission version: %w", err)
-	}
-	return nil
 }
 
 // shortened cuts a name to what both surfaces show.

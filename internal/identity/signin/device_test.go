@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/internal/authz"
+	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/identity"
 	"github.com/cairnsync/cairn/internal/identity/signin"
 	"github.com/cairnsync/cairn/internal/storage"
@@ -240,6 +242,24 @@ func TestRevocation(t *testing.T) {
 			require.NoError(t, w.Logout(t.Context(), by))
 			require.NoError(t, w.Logout(t.Context(), by), "again is no error")
 			ended(c, code.CloseRevoked)
+		})
+		t.Run("ES-8.2 the eleventh sign-in of a device ends its first one, and raises the permission version", func(t *testing.T) {
+			c := living()
+			first := c.caller(w)
+			version := func() int64 {
+				state, err := storage.Read(t.Context(), db.DB, eventlog.StateOf)
+				require.NoError(t, err)
+				return state.PermissionVersion
+			}
+			before := version()
+			for range 9 {
+				c.login(w, "ada")
+			}
+			require.Equal(t, before, version(), "a sign-in that is only new changes nothing")
+			c.login(w, "ada")
+			require.Equal(t, before+1, version())
+			_, err := storage.Read(t.Context(), db.DB, func(tx storage.Tx) (*authz.Snapshot, error) { return authz.LoadCaller(tx, first) })
+			requireFault(t, err, code.InvalidToken)
 		})
 		t.Run("ES-8.5 the device", func(t *testing.T) {
 			c := living()

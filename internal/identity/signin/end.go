@@ -27,7 +27,7 @@ func (s *Service) Logout(ctx context.Context, by authz.Caller) error {
 		if err := endSignIns(tx, endedByLogout, `id = $3`, row.id); err != nil {
 			return err
 		}
-		if err := bumpPermissions(tx); err != nil {
+		if err := authz.Raise(tx, row.user); err != nil {
 			return err
 		}
 		s.wakeAfter(tx)
@@ -49,7 +49,7 @@ func EndAllSignIns(tx storage.Tx, e *env.Env) (int64, error) {
 	if err := tx.Exec(`DELETE FROM login_codes`); err != nil {
 		return 0, fmt.Errorf("forget login codes: %w", err)
 	}
-	if err := bumpPermissions(tx); err != nil {
+	if err := authz.Raise(tx); err != nil {
 		return 0, err
 	}
 	return ended, audit.Write(tx, e, audit.Entry{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/audit"
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/env"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity/dpop"
@@ -153,13 +154,20 @@ func (p person) deviceState(state wire.DeviceState) wire.DeviceState {
 	return state
 }
 
-// newSignIn makes a sign-in. A device whose key changes loses its earlier ones, which takes alone.
+// newSignIn makes a sign-in. A device whose key changes loses its earlier ones, and one that has many its oldest; both
+// take alone.
 func (s *Service) newSignIn(tx storage.Tx, request wire.TokenRequest, proved grant, who person, thumbprint string, alone bool) (issued, error) {
 	device, err := s.decideDevice(tx, who.id, *request.Device, thumbprint)
 	if err != nil {
 		return issued{}, err
 	}
-	if device.rebound && !alone {
+	crowded := false
+	if !device.rebound { // which leaves none
+		if crowded, err = isCrowded(tx, device.id); err != nil {
+			return issued{}, err
+		}
+	}
+	if (device.rebound || crowded) && !alone {
 		return issued{}, errAlone
 	}
 	if err := proved.use(tx); err != nil {
@@ -179,11 +187,15 @@ func (s *Service) newSignIn(tx storage.Tx, request wire.TokenRequest, proved gra
 	if err := row.insert(tx); err != nil {
 		return issued{}, err
 	}
-	ended, err := forgetOldSignIns(tx, row)
-	if err != nil {
+	if err := forgetOldSignIns(tx, row); err != nil {
 		return issued{}, err
 	}
-	if device.rebound || ended > 0 { // a sign-in that is only new is known to nobody yet
+	if crowded {
+		if err := authz.Raise(tx, who.id); err != nil {
+			return issued{}, err
+		}
+	}
+	if device.rebound || crowded { // a sign-in that is only new is known to nobody yet
 		s.wakeAfter(tx)
 	}
 	err = audit.Write(tx, s.Env, audit.Entry{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/audit"
+	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/fault"
 	"github.com/cairnsync/cairn/internal/identity/dpop"
 	"github.com/cairnsync/cairn/internal/identity/token"
@@ -124,7 +125,7 @@ func (s *Service) endReused(tx storage.Tx, row signInRow) error {
 	if err := endSignIns(tx, endedByReuse, `id = $3`, row.id); err != nil {
 		return err
 	}
-	if err := bumpPermissions(tx); err != nil {
+	if err := authz.Raise(tx, row.user); err != nil {
 		return err
 	}
 	s.wakeAfter(tx)

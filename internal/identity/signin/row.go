@@ -98,19 +98,29 @@ func endSignIns(tx storage.Tx, why, condition, value string) error {
 // endedKept is how long a sign-in that has ended is kept: somebody who shows its tokens learns that it was revoked.
 const endedKept = 90 * 24 * time.Hour
 
+// isCrowded reports whether a device has as many sign-ins as it may, so that one more ends the oldest.
+func isCrowded(tx storage.Tx, device string) (bool, error) {
+	var many int64
+	_, err := tx.Get(`SELECT count(*) FROM sign_ins WHERE device_id = $1 AND revoked_at IS NULL`, []any{device}, &many)
+	if err != nil {
+		return false, fmt.Errorf("count sign-ins of device: %w", err)
+	}
+	return many >= maxSignInsOfDevice, nil
+}
+
 // forgetOldSignIns keeps the sign-ins of a person few: those of the device past maxSignInsOfDevice end, and
-// rows go that mean nothing to anybody any more. It answers how many it ended.
-func forgetOldSignIns(tx storage.Tx, newest signInRow) (int64, error) {
-	ended, err := tx.Changed(
+// rows go that mean nothing to anybody any more.
+func forgetOldSignIns(tx storage.Tx, newest signInRow) error {
+	err := tx.Exec(
 		`UPDATE sign_ins SET revoked_at = $1, revoked_reason = $2 WHERE device_id = $3 AND revoked_at IS NULL AND id NOT IN (
 		     SELECT id FROM sign_ins WHERE device_id = $3 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $4)`,
 		tx.Now(), endedByCrowd, newest.device, maxSignInsOfDevice)
 	if err != nil {
-		return 0, fmt.Errorf("end sign-ins of device: %w", err)
+		return fmt.Errorf("end sign-ins of device: %w", err)
 	}
 	err = tx.Exec(`DELETE FROM sign_ins WHERE user_id = $1 AND (token_expires_at < $2 OR revoked_at < $2)`, newest.user, tx.Now().Add(-endedKept))
 	if err != nil {
-		return 0, fmt.Errorf("forget sign-ins: %w", err)
+		return fmt.Errorf("forget sign-ins: %w", err)
 	}
-	return ended, nil
+	return nil
 }

@@ -205,7 +205,7 @@ func (s *Service) RevokeToken(ctx context.Context, by authz.Caller, principalID,
 		if err := tx.Exec(`UPDATE api_tokens SET revoked_at = $2 WHERE id = $1`, id, tx.Now()); err != nil {
 			return fmt.Errorf("revoke API token: %w", err)
 		}
-		if err := bumpPermissions(tx); err != nil {
+		if err := authz.Raise(tx, principal); err != nil {
 			return err
 		}
 		s.wakeAfter(tx)

@@ -163,7 +163,7 @@ func (w *Team) change(query string, args ...any) {
 		if err := tx.Exec(query, args...); err != nil {
 			return err
 		}
-		return tx.Exec(`UPDATE sequence_counters SET value = value + 1 WHERE name = 'permission_version'`)
+		return authz.Raise(tx)
 	}))
 }
 
