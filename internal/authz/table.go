@@ -92,6 +92,7 @@ var table = map[action.Action]Rule{
 	action.ChannelRead:    read(onChannel, wire.LevelRead),
 	action.ChannelManage:  write(onChannel, wire.LevelManage),
 	action.ChannelArchive: write(onChannel, wire.LevelManage).throughArchives(),
+	action.SettingsRead:   read(onChannel, wire.LevelManage).throughArchives(),
 	action.SettingsManage: write(onChannel, wire.LevelManage),
 
 	action.ThreadRead:   read(onChannel, wire.LevelRead),

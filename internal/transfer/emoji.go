@@ -1,6 +1,9 @@
 package transfer
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // known are the emoji that people use most, by the names other chats give them. The rest keep their names.
 var known = map[string]string{
@@ -21,5 +24,10 @@ func emoji(name string) string {
 	if character, ok := known[name]; ok {
 		return character
 	}
-	return ":" + firstOf(clean(name, most), "?") + ":"
+	name = strings.Join(strings.Fields(clean(name, most)), "_")
+	for len(name) > most { // bytes
+		_, last := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-last]
+	}
+	return ":" + firstOf(name, "?") + ":"
 }

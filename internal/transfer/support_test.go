@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -95,7 +96,7 @@ func valid(b *wire.ImportBatch) error {
 		texts[m.SourceID], texts[m.AuthorSourceID], texts[m.AuthorName], texts[m.AuthorEmail] = 200, 200, 200, 254
 		texts[m.ContentMD] = transfer.DefaultMaxChars
 		for _, r := range m.Reactions {
-			if strings.TrimSpace(r.Emoji) == "" || strings.TrimSpace(r.AuthorSourceID) == "" {
+			if r.Emoji == "" || len(r.Emoji) > 64 || strings.ContainsFunc(r.Emoji, unicode.IsSpace) || strings.TrimSpace(r.AuthorSourceID) == "" {
 				return errors.New("a reaction of nothing or nobody")
 			}
 			texts[r.Emoji], texts[r.AuthorSourceID], texts[r.AuthorName] = 64, 200, 200

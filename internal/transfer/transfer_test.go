@@ -289,3 +289,13 @@ func TestHugeLinesAndItemsAreSkipped(t *testing.T) {
 	require.EqualValues(t, 1, report.Problems)
 	require.Contains(t, problems[0], "export.jsonl:1:")
 }
+
+// Whatever an export calls an emoji, the server takes it as a reaction.
+func TestNamesOfEmoji(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"+1": "👍", ":party parrot:": ":party_parrot:", "": ":?:", strings.Repeat("長", 40): ":" + strings.Repeat("長", 20) + ":",
+	} {
+		require.Equal(t, want, transfer.Emoji(name), name)
+	}
+}

@@ -3,8 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
@@ -16,25 +14,8 @@ import (
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
-const (
-	// MaxEmoji is how many different emoji a message has; the next one is a conflict.
-	MaxEmoji = 100
-	// maxEmojiBytes is the longest emoji.
-	maxEmojiBytes = 64
-)
-
-func checkEmoji(emoji string) error {
-	bad := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
-	if emoji == "" || len(emoji) > maxEmojiBytes || !utf8.ValidString(emoji) {
-		return fault.Invalid("emoji", "must have 1 to %d bytes of UTF-8", maxEmojiBytes)
-	}
-	for _, r := range emoji {
-		if bad(r) {
-			return fault.Invalid("emoji", "must not contain spaces or control characters")
-		}
-	}
-	return nil
-}
+// MaxEmoji is how many different emoji people can give a message; the next one is a conflict.
+const MaxEmoji = 100
 
 // AddReaction reacts to a message. Safe to repeat.
 func (s *Service) AddReaction(ctx context.Context, by authz.Caller, messageID, emoji string) error {
@@ -59,7 +40,7 @@ func (s *Service) react(ctx context.Context, by authz.Caller, id, emoji string, 
 	if err := requireSomebody(by); err != nil {
 		return err
 	}
-	if err := checkEmoji(emoji); err != nil {
+	if err := place.Emoji("emoji", emoji); err != nil {
 		return err
 	}
 	id, err := place.PathID("Message", id)

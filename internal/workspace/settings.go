@@ -23,7 +23,7 @@ func (s *Service) ChannelSettings(ctx context.Context, by authz.Caller, id strin
 	}
 	return storage.Read(ctx, s.db, func(tx storage.Tx) (wire.ChannelSettings, error) {
 		// Those of an archived channel stay readable for who manages it.
-		if _, _, err := AuthorizedChannel(tx, by, action.ChannelArchive, id); err != nil {
+		if _, _, err := AuthorizedChannel(tx, by, action.SettingsRead, id); err != nil {
 			return wire.ChannelSettings{}, err
 		}
 		return settingsOf(tx, id)

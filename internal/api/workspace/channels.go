@@ -31,7 +31,7 @@ func (a *API) channelRoutes() []Route {
 			IfMatch: Optional, handler: taking(okay, a.unarchiveChannel),
 		},
 		{
-			Method: get, Path: one + "/settings", Action: action.SettingsManage, Tag: tag, Summary: "What only those who manage the channel see",
+			Method: get, Path: one + "/settings", Action: action.SettingsRead, Tag: tag, Summary: "What only those who manage the channel see",
 			handler: giving(okay, a.channelSettings),
 		},
 		{

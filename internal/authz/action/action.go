@@ -31,6 +31,7 @@ const (
 	ChannelRead     Action = "channel.read"
 	ChannelManage   Action = "channel.manage"  // rename, topic, read-only
 	ChannelArchive  Action = "channel.archive" // archive, unarchive
+	SettingsRead    Action = "channel.settings.read"
 	SettingsManage  Action = "channel.settings.manage"
 	ThreadRead      Action = "thread.read"
 	ThreadCreate    Action = "thread.create"

@@ -23,7 +23,6 @@ const (
 	maxTopic  = 1000
 	maxPerson = 200
 	maxEmail  = 254
-	maxEmoji  = 64
 )
 
 // Messages are from the time of computers: other times are an export read wrongly.
@@ -94,10 +93,7 @@ func (s *Service) checkMessage(at string, m *wire.ImportMessage) error {
 	}
 	for i, r := range m.Reactions {
 		on := fmt.Sprintf("%s/reactions/%d", at, i)
-		if strings.TrimSpace(r.Emoji) == "" {
-			return fault.Invalid(on+"/emoji", "must not be empty")
-		}
-		err := first(place.Text(on+"/emoji", r.Emoji, maxEmoji), sourceID(on+"/author_source_id", r.AuthorSourceID),
+		err := first(place.Emoji(on+"/emoji", r.Emoji), sourceID(on+"/author_source_id", r.AuthorSourceID),
 			place.Text(on+"/author_name", r.AuthorName, maxPerson), place.Text(on+"/author_email", r.AuthorEmail, maxEmail))
 		if err != nil {
 			return err

@@ -245,11 +245,14 @@ func TestImportRefusals(t *testing.T) {
 		})
 		w.Run("the form is checked", func(w *team.Team) {
 			for pointer, change := range map[string]func(*wire.ImportBatch){
-				"/messages":                                func(b *wire.ImportBatch) { *b = batch("T1", 0, imports.MaxMessages+1) },
-				"/messages/1/source_id":                    func(b *wire.ImportBatch) { b.Messages[1].SourceID = b.Messages[0].SourceID },
-				"/messages/0/created_at":                   func(b *wire.ImportBatch) { b.Messages[0].CreatedAt = time.Time{} },
-				"/messages/0/content_md":                   func(b *wire.ImportBatch) { b.Messages[0].ContentMD = "a\x00" },
-				"/messages/0/author_source_id":             func(b *wire.ImportBatch) { b.Messages[0].AuthorSourceID = " " },
+				"/messages":                    func(b *wire.ImportBatch) { *b = batch("T1", 0, imports.MaxMessages+1) },
+				"/messages/1/source_id":        func(b *wire.ImportBatch) { b.Messages[1].SourceID = b.Messages[0].SourceID },
+				"/messages/0/created_at":       func(b *wire.ImportBatch) { b.Messages[0].CreatedAt = time.Time{} },
+				"/messages/0/content_md":       func(b *wire.ImportBatch) { b.Messages[0].ContentMD = "a\x00" },
+				"/messages/0/author_source_id": func(b *wire.ImportBatch) { b.Messages[0].AuthorSourceID = " " },
+				"/messages/0/reactions/1/emoji": func(b *wire.ImportBatch) {
+					b.Messages[0].Reactions = []wire.ImportReaction{{Emoji: "👍", AuthorSourceID: "U"}, {Emoji: "a b", AuthorSourceID: "U"}}
+				},
 				"/messages/0/reactions/0/emoji":            func(b *wire.ImportBatch) { b.Messages[0].Reactions = []wire.ImportReaction{{AuthorSourceID: "U"}} },
 				"/messages/0/reactions/0/author_source_id": func(b *wire.ImportBatch) { b.Messages[0].Reactions = []wire.ImportReaction{{Emoji: "x"}} },
 				"/thread/title":                            func(b *wire.ImportBatch) { b.Thread.Title = "" },

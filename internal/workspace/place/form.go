@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -96,6 +97,20 @@ func Text(pointer, text string, most int) error {
 	default:
 		return nil
 	}
+}
+
+// maxEmoji is the longest emoji, in bytes.
+const maxEmoji = 64
+
+// Emoji refuses what cannot be a reaction: nothing, more than 64 bytes, spaces and control characters.
+func Emoji(pointer, emoji string) error {
+	if emoji == "" || len(emoji) > maxEmoji || !utf8.ValidString(emoji) {
+		return fault.Invalid(pointer, "must have 1 to %d bytes of UTF-8", maxEmoji)
+	}
+	if strings.ContainsFunc(emoji, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return fault.Invalid(pointer, "must not contain spaces or control characters")
+	}
+	return nil
 }
 
 // maxDepth bounds how deep a value of a client may nest.

@@ -1,0 +1,4 @@
+package transfer
+
+// Emoji is what a name of another chat becomes.
+var Emoji = emoji
