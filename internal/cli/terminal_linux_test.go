@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -25,15 +26,15 @@ func (s *shell) onTerminal(columns uint16, args ...string) []string {
 	require.NoError(s.t, err)
 	program, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(s.t, err)
-	defer program.Close()
 	require.NoError(s.t, unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 	var errs bytes.Buffer
 	a := &app{env: env.Real(), in: strings.NewReader(""), out: program, errs: &errs, environ: s.environ, terminal: isTerminal(program)}
-	require.Equal(s.t, exitDone, run(s.t.Context(), a, args), errs.String())
-	buffer := make([]byte, 4096)
-	count, err := person.Read(buffer)
-	require.NoError(s.t, err)
-	return strings.Split(strings.TrimSpace(strings.ReplaceAll(string(buffer[:count]), "\r", "")), "\n")
+	status := run(s.t.Context(), a, args)
+	require.NoError(s.t, program.Close())
+	require.Equal(s.t, exitDone, status, errs.String())
+	text, err := io.ReadAll(person)
+	require.ErrorIs(s.t, err, unix.EIO, "the end of a terminal whose other side is closed")
+	return strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r", "")), "\n")
 }
 
 func TestListsAtATerminal(t *testing.T) {

@@ -21,6 +21,9 @@ const (
 	writeTimeout   = 2 * time.Minute // from the end of the head to the end of the answer
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
+	// silentGrace is how long a stop waits for the first byte of a connection: clients keep spare ones open, and
+	// net/http alone would wait for five seconds.
+	silentGrace = 500 * time.Millisecond
 )
 
 // listener accepts HTTP on the main address, and on the one for metrics if there is one.
@@ -38,6 +41,7 @@ type listener struct {
 type bound struct {
 	*http.Server
 
+	silent silentConns
 	socket net.Listener
 }
 
@@ -55,12 +59,14 @@ func (l *listener) add(o Options, address string, handler http.Handler) {
 	// browsers HTTP/2.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	l.servers = append(l.servers, &bound{Server: &http.Server{
+	server := &bound{Server: &http.Server{
 		Addr: address, Handler: handler, Protocols: protocols,
 		ReadHeaderTimeout: o.Config.HTTP.ReadHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}})
+	}}
+	server.ConnState = server.silent.note
+	l.servers = append(l.servers, server)
 }
 
 // Start listens on every address, then serves.
@@ -103,12 +109,55 @@ func (l *listener) Stop(ctx context.Context) error {
 	l.hurry()
 	var failures []error
 	for _, server := range l.servers {
-		if err := server.Shutdown(ctx); err != nil {
+		if err := server.shutdown(ctx); err != nil {
 			failures = append(failures, err, server.Close())
 		}
 	}
 	l.done.Wait()
 	return errors.Join(failures...)
+}
+
+// shutdown stops to accept and waits for the requests in flight, not for connections on which none has begun.
+func (b *bound) shutdown(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- b.Shutdown(ctx) }()
+	grace := time.NewTimer(silentGrace)
+	defer grace.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-grace.C:
+		b.silent.close()
+		return <-ended
+	}
+}
+
+// silentConns are the connections that have sent nothing yet.
+type silentConns struct {
+	mu   sync.Mutex // guards open
+	open map[net.Conn]struct{}
+}
+
+// note is told of every change (http.Server.ConnState).
+func (s *silentConns) note(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state != http.StateNew {
+		delete(s.open, c)
+		return
+	}
+	if s.open == nil {
+		s.open = map[net.Conn]struct{}{}
+	}
+	s.open[c] = struct{}{}
+}
+
+func (s *silentConns) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		_ = c.Close() // it has nothing to lose
+	}
 }
 
 // front is what clients are connected to: requests and streams. They end at the same time, so that a

@@ -132,6 +132,21 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// A connection on which nothing was sent, as browsers and clients keep some, does not hold a stop up.
+func TestStopWithSpareConnections(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, db *testkit.Database) {
+		s := newStopping(t, db)
+		spare, err := net.Dial("tcp", s.node.URL[len("http://"):])
+		require.NoError(t, err)
+		defer spare.Close()
+		s.owner.want(t, http.StatusOK, http.MethodGet, "/v1/sessions/"+s.session, nil) // it was accepted before this
+		require.Less(t, s.stop(8*time.Second)(), 4*time.Second)
+		_, err = spare.Read(make([]byte, 1))
+		require.Error(t, err)
+	})
+}
+
 // Many streams and a request that waits do not hold a stop up; nor do clients that never answer.
 func TestStopWithMany(t *testing.T) {
 	t.Parallel()
