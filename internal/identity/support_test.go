@@ -111,9 +111,9 @@ func (c *counted) Read(ctx context.Context, fn func(storage.Tx) error) error {
 	return c.DB.Read(ctx, fn)
 }
 
-func (c *counted) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
+func (c *counted) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
 	c.writes.Add(1)
-	return c.DB.Write(ctx, keys, fn)
+	return c.DB.Write(ctx, keys, fn, ahead...)
 }
 
 // clock is a process clock that tests move.

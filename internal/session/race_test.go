@@ -61,7 +61,7 @@ func pause(db storage.DB) *pausing {
 	return &pausing{DB: db, reached: make(chan struct{}), resume: make(chan struct{})}
 }
 
-func (p *pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
+func (p *pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
 	return p.DB.Write(ctx, keys, func(tx storage.Tx) error {
 		err := fn(tx)
 		if p.armed {
@@ -70,7 +70,7 @@ func (p *pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage
 			<-p.resume
 		}
 		return err
-	})
+	}, ahead...)
 }
 
 // second opens the database once more, as another node does.

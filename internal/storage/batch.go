@@ -41,11 +41,11 @@ func (l *lane) attempt(batch []*write) error {
 	}
 	started := l.env.Now()
 	id := l.env.NewID()
-	now, err := l.link.begin(ctx, id, lockSteps(batch))
+	now, rows, err := l.link.begin(ctx, id, lockSteps(batch), aheadOf(batch))
 	if err != nil {
 		return l.abandon(ctx, fmt.Errorf("begin transaction: %w", err))
 	}
-	result, err := l.runFunctions(ctx, batch, now)
+	result, err := l.runFunctions(ctx, batch, now, rows)
 	if err == nil {
 		err = l.runLast(ctx, &result, now)
 	}
@@ -65,16 +65,27 @@ func (l *lane) attempt(batch []*write) error {
 
 // runFunctions runs the functions in order. One that fails before it wrote anything has its error;
 // any other failure fails the whole transaction.
-func (l *lane) runFunctions(ctx context.Context, batch []*write, now time.Time) (outcome, error) {
+func (l *lane) runFunctions(ctx context.Context, batch []*write, now time.Time, rows []readAhead) (outcome, error) {
 	result := outcome{errors: make([]error, len(batch))}
+	var stale staleness
 	for i, w := range batch {
+		l.link.next(len(w.ahead) > 0)
 		tx := l.transaction(ctx, now)
+		if mine := min(len(w.ahead), len(rows)); mine > 0 {
+			if !stale.concerns(w) {
+				tx.ahead = rows[:mine]
+			}
+			rows = rows[mine:]
+		}
 		err := tx.call(w.fn)
 		if err != nil && (tx.wrote || tx.failed != nil) {
 			return outcome{}, err
 		}
 		result.errors[i] = revealed(err)
 		result.wrote = result.wrote || tx.wrote
+		if tx.wrote {
+			stale.add(w)
+		}
 		if err == nil {
 			result.effects = append(result.effects, tx.effects...)
 			result.last = append(result.last, tx.last...)
@@ -89,6 +100,7 @@ func (l *lane) transaction(ctx context.Context, now time.Time) *transaction {
 
 // runLast runs each last step that was handed something, in the order of the ranks.
 func (l *lane) runLast(ctx context.Context, result *outcome, now time.Time) error {
+	l.link.next(false)
 	items := make(map[*LastStep][]any)
 	var steps []*LastStep
 	for _, last := range result.last {

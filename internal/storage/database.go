@@ -43,12 +43,16 @@ func newDatabase(engine engine, options Options) *database {
 }
 
 // Write hands fn to a lane and waits for its answer.
-func (db *database) Write(ctx context.Context, keys []Key, fn func(Tx) error) error {
+func (db *database) Write(ctx context.Context, keys []Key, fn func(Tx) error, ahead ...Prefetch) error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.leave()
-	return db.laneOf(keys).write(ctx, keys, fn)
+	reads, err := prefetches(db.engine, ahead)
+	if err != nil {
+		return err
+	}
+	return db.laneOf(keys).write(ctx, &write{ctx: ctx, keys: keys, fn: fn, ahead: reads, since: db.env.Now(), answer: make(chan error, 1)})
 }
 
 func (db *database) laneOf(keys []Key) *lane {

@@ -26,8 +26,11 @@ type engine interface {
 type link interface {
 	session
 	// begin starts a transaction, writes batch into the lane's row, runs the locking steps and answers
-	// the clock read after them.
-	begin(ctx context.Context, batch string, steps []lockStep) (time.Time, error)
+	// the clock read after them, and what was read ahead, unless it leaves that to the functions.
+	begin(ctx context.Context, batch string, steps []lockStep, ahead []prefetch) (time.Time, []readAhead, error)
+	// next says that the statements of another write follow. together: it keeps what Prefetch asks for, so that
+	// rows of it may be inserted with those of the writes before it that do, too.
+	next(together bool)
 	// commit makes the transaction durable; nil means that the engine said so. sent is false when the
 	// commit was certainly never asked for.
 	commit(ctx context.Context) (sent bool, err error)

@@ -22,6 +22,7 @@ type write struct {
 	ctx    context.Context
 	keys   []Key
 	fn     func(Tx) error
+	ahead  []prefetch
 	since  time.Time
 	answer chan error // holds one
 }
@@ -54,9 +55,8 @@ func newLane(engine engine, options Options) *lane {
 	}
 }
 
-// write queues fn and waits for its answer. When ctx ends first, fn may still run.
-func (l *lane) write(ctx context.Context, keys []Key, fn func(Tx) error) error {
-	w := &write{ctx: ctx, keys: keys, fn: fn, since: l.env.Now(), answer: make(chan error, 1)}
+// write queues a write and waits for its answer. When ctx ends first, its function may still run.
+func (l *lane) write(ctx context.Context, w *write) error {
 	select {
 	case l.queue <- w:
 	case <-ctx.Done():

@@ -37,6 +37,22 @@ func (c *commits) observer() *storage.Observer {
 // together makes the writes run in one batch of a single lane, in order, and answers their errors.
 func together(t *testing.T, db storage.DB, writes ...func(storage.Tx) error) []error {
 	t.Helper()
+	plans := make([]planned, len(writes))
+	for i, fn := range writes {
+		plans[i].fn = fn
+	}
+	return plannedTogether(t, db, plans...)
+}
+
+// planned is a write with all that may be said about it.
+type planned struct {
+	fn    func(storage.Tx) error
+	keys  []storage.Key
+	ahead []storage.Prefetch
+}
+
+func plannedTogether(t *testing.T, db storage.DB, writes ...planned) []error {
+	t.Helper()
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var group sync.WaitGroup
@@ -49,8 +65,8 @@ func together(t *testing.T, db storage.DB, writes ...func(storage.Tx) error) []e
 	})
 	<-held
 	results := make([]error, len(writes))
-	for i, fn := range writes {
-		group.Go(func() { results[i] = db.Write(t.Context(), nil, fn) })
+	for i, w := range writes {
+		group.Go(func() { results[i] = db.Write(t.Context(), w.keys, w.fn, w.ahead...) })
 		require.Eventually(t, func() bool { return storage.Waiting(db) == i+1 }, 10*time.Second, 100*time.Microsecond)
 	}
 	close(release)

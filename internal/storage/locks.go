@@ -17,7 +17,7 @@ var (
 	LockDevices = &Lock{Rank: 25, Query: "SELECT id FROM devices WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"}
 	// LockPrincipals keeps the permissions of a principal as they are until the write is committed. It is
 	// shared: writes of one principal do not wait for each other, only for changes of its permissions.
-	LockPrincipals = &Lock{Rank: 28, Query: "SELECT id FROM principals WHERE id = ANY($1) ORDER BY id FOR SHARE"}
+	LockPrincipals = &Lock{Rank: 28, Shared: true, Query: "SELECT id FROM principals WHERE id = ANY($1) ORDER BY id FOR SHARE"}
 	// LockOrgs is an organisation with its members.
 	LockOrgs = &Lock{Rank: 30, Query: "SELECT id FROM orgs WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"}
 	// LockSpaces is a space.

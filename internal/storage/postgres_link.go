@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // postgresLink is the connection of a lane.
@@ -27,15 +30,76 @@ const clockMicros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 const readClock = `SELECT ` + clockMicros
 
-func (l *postgresLink) begin(ctx context.Context, batch string, steps []lockStep) (time.Time, error) {
-	l.pending = l.pending[:0]
+func (l *postgresLink) begin(ctx context.Context, batch string, steps []lockStep, ahead []prefetch) (time.Time, []readAhead, error) {
+	l.forget()
 	l.enqueue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	l.enqueue(stampLane, l.lane, batch)
 	for _, step := range steps {
 		l.enqueue(step.query, step.ids)
 	}
 	l.enqueue(readClock)
-	return l.flushForClock(ctx)
+	if len(ahead) == 0 {
+		now, err := l.flushForClock(ctx)
+		return now, nil, err
+	}
+	return l.flushAhead(ctx, ahead)
+}
+
+// flushAhead sends everything, of which the last is readClock, with the queries behind it.
+func (l *postgresLink) flushAhead(ctx context.Context, ahead []prefetch) (now time.Time, reads []readAhead, err error) {
+	for _, p := range ahead {
+		l.enqueue(p.stmt.text, p.args...)
+	}
+	results, count, err := l.send(ctx)
+	if err != nil {
+		return now, nil, err
+	}
+	defer func() { err = l.closed(results.Close(), err) }()
+	for range count - len(ahead) - 1 {
+		if _, err := results.Exec(); err != nil {
+			return now, nil, err
+		}
+	}
+	var micros int64
+	if err := results.QueryRow().Scan(&micros); err != nil {
+		return now, nil, err
+	}
+	reads = make([]readAhead, len(ahead))
+	for i, p := range ahead {
+		reads[i].prefetch = p
+		if reads[i].rows, err = l.keepRows(results); err != nil {
+			return now, nil, err
+		}
+	}
+	return timeOf(micros), reads, nil
+}
+
+// keepRows answers the rows of the next result; they stay valid.
+func (s *postgresSession) keepRows(results pgx.BatchResults) ([]Row, error) {
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var kept []Row
+	var fields []pgconn.FieldDescription
+	for rows.Next() {
+		if fields == nil {
+			fields = slices.Clone(rows.FieldDescriptions())
+		}
+		raw := slices.Clone(rows.RawValues())
+		for i := range raw {
+			raw[i] = bytes.Clone(raw[i]) // nil stays nil: NULL
+		}
+		kept = append(kept, postgresRow{raw: raw, fields: fields, types: s.conn.TypeMap()})
+	}
+	return kept, rows.Err()
+}
+
+func (l *postgresLink) next(together bool) {
+	if !together {
+		l.joinFrom = len(l.pending)
+	}
 }
 
 // flushForClock sends everything, of which the last is readClock.
@@ -57,7 +121,7 @@ func (l *postgresLink) commit(ctx context.Context) (bool, error) {
 }
 
 func (l *postgresLink) rollback(ctx context.Context) error {
-	l.pending = l.pending[:0]
+	l.forget()
 	if l.conn.IsClosed() || l.conn.PgConn().TxStatus() == 'I' {
 		return nil
 	}

@@ -5,25 +5,24 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// postgresRow is the current row of a pipelined query.
+// postgresRow is a row as it came.
 type postgresRow struct {
-	rows  pgx.Rows
-	types *pgtype.Map
+	raw    [][]byte
+	fields []pgconn.FieldDescription
+	types  *pgtype.Map
 }
 
 func (r postgresRow) Scan(dest ...any) error {
-	raw, fields := r.rows.RawValues(), r.rows.FieldDescriptions()
-	if len(dest) != len(raw) {
-		return fmt.Errorf("scan row: %d columns into %d destinations", len(raw), len(dest))
+	if len(dest) != len(r.raw) {
+		return fmt.Errorf("scan row: %d columns into %d destinations", len(r.raw), len(dest))
 	}
 	for i := range dest {
-		if err := scanColumn(postgresColumn{raw[i], &fields[i], r.types}, dest[i]); err != nil {
-			return fmt.Errorf("scan column %s: %w", fields[i].Name, err)
+		if err := scanColumn(postgresColumn{r.raw[i], &r.fields[i], r.types}, dest[i]); err != nil {
+			return fmt.Errorf("scan column %s: %w", r.fields[i].Name, err)
 		}
 	}
 	return nil

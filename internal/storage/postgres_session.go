@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -18,15 +19,20 @@ const maxPending = 200
 type postgresSession struct {
 	conn    *pgx.Conn
 	pending []queued
+	// joinFrom is the first of pending that rows of other writes may join.
+	joinFrom int
 }
 
+// queued is a statement that waits: a text with its arguments, or rows for a table.
 type queued struct {
 	text string
 	args []any
+	into Table
+	rows [][]any
 }
 
 func (s *postgresSession) enqueue(text string, args ...any) {
-	s.pending = append(s.pending, queued{text, args})
+	s.pending = append(s.pending, queued{text: text, args: args})
 }
 
 func (s *postgresSession) exec(ctx context.Context, stmt statement, args []any) error {
@@ -58,7 +64,10 @@ func (s *postgresSession) flushForTag(ctx context.Context) (tag pgconn.CommandTa
 	if len(s.pending) == 0 {
 		return tag, nil
 	}
-	results, count := s.send(ctx)
+	results, count, err := s.send(ctx)
+	if err != nil {
+		return tag, err
+	}
 	defer func() { err = s.closed(results.Close(), err) }()
 	for range count {
 		if tag, err = results.Exec(); err != nil {
@@ -75,7 +84,10 @@ func (s *postgresSession) query(ctx context.Context, stmt statement, args []any,
 }
 
 func (s *postgresSession) flushForRows(ctx context.Context, each func(Row) error) (err error) {
-	results, count := s.send(ctx)
+	results, count, err := s.send(ctx)
+	if err != nil {
+		return err
+	}
 	defer func() { err = s.closed(results.Close(), err) }()
 	for range count - 1 {
 		if _, err := results.Exec(); err != nil {
@@ -92,8 +104,9 @@ func (s *postgresSession) eachRow(results pgx.BatchResults, each func(Row) error
 		return err
 	}
 	defer rows.Close()
-	row := postgresRow{rows: rows, types: s.conn.TypeMap()}
+	row := postgresRow{fields: rows.FieldDescriptions(), types: s.conn.TypeMap()}
 	for rows.Next() {
+		row.raw = rows.RawValues()
 		if err := each(row); err != nil {
 			return err
 		}
@@ -102,15 +115,24 @@ func (s *postgresSession) eachRow(results pgx.BatchResults, each func(Row) error
 }
 
 // send puts everything that waits on the wire.
-func (s *postgresSession) send(ctx context.Context) (pgx.BatchResults, int) {
+func (s *postgresSession) send(ctx context.Context) (pgx.BatchResults, int, error) {
 	batch := &pgx.Batch{}
-	for _, statement := range s.pending {
-		batch.Queue(statement.text, statement.args...)
+	for i := range s.pending {
+		text, args, err := s.pending[i].statement()
+		if err != nil {
+			return nil, 0, err
+		}
+		batch.Queue(text, args...)
 	}
 	count := len(s.pending)
+	s.forget()
+	return s.conn.SendBatch(ctx, batch), count, nil
+}
+
+// forget empties the queue.
+func (s *postgresSession) forget() {
 	clear(s.pending)
-	s.pending = s.pending[:0]
-	return s.conn.SendBatch(ctx, batch), count
+	s.pending, s.joinFrom = s.pending[:0], 0
 }
 
 // closed combines the error of a pipeline with that of its end, and marks a lost connection.
@@ -127,24 +149,37 @@ func (s *postgresSession) closed(ending, err error) error {
 // insertChunk bounds the rows of one statement.
 const insertChunk = 2000
 
-// insert appends one row by its values, and many by one array per column.
+// insert appends rows; those for a table apart join the ones that wait.
 func (s *postgresSession) insert(ctx context.Context, into Table, rows [][]any) error {
-	if len(rows) == 1 {
-		return s.later(ctx, insertOne(into), rows[0])
+	if into.Apart {
+		for i := s.joinFrom; i < len(s.pending); i++ {
+			if waiting := &s.pending[i]; waiting.into.Name == into.Name && len(waiting.rows)+len(rows) <= insertChunk {
+				waiting.rows = append(waiting.rows, rows...)
+				return nil
+			}
+		}
 	}
-	text := insertMany(into)
-	for len(rows) > 0 {
-		n := min(len(rows), insertChunk)
-		args, err := arrays(into, rows[:n])
-		if err != nil {
-			return err
+	for chunk := range slices.Chunk(rows, insertChunk) {
+		s.pending = append(s.pending, queued{into: into, rows: slices.Clip(chunk)})
+		if len(s.pending) >= maxPending {
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
 		}
-		if err := s.later(ctx, text, args); err != nil {
-			return err
-		}
-		rows = rows[n:]
 	}
 	return nil
+}
+
+// statement is what is sent: one row by its values, many by one array per column.
+func (q *queued) statement() (string, []any, error) {
+	if q.into.Name == "" {
+		return q.text, q.args, nil
+	}
+	if len(q.rows) == 1 {
+		return insertOne(q.into), q.rows[0], nil
+	}
+	args, err := arrays(q.into, q.rows)
+	return insertMany(q.into), args, err
 }
 
 func insertOne(into Table) string {

@@ -27,13 +27,16 @@ func newSQLiteLink(e *sqliteEngine, conn *sqliteConn) *sqliteLink {
 }
 
 // begin takes the file's write lock; rows need no locks of their own.
-func (l *sqliteLink) begin(ctx context.Context, _ string, _ []lockStep) (time.Time, error) {
+func (l *sqliteLink) begin(ctx context.Context, _ string, _ []lockStep, _ []prefetch) (time.Time, []readAhead, error) {
 	l.interruptWith(ctx)
 	if err := l.run("BEGIN IMMEDIATE"); err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
 	}
-	return l.engine.now(), nil
+	return l.engine.now(), nil, nil
 }
+
+// next does nothing: statements run when they are given.
+func (l *sqliteLink) next(bool) {}
 
 // commit answers nil only when the transaction has ended by it: an error of the disk ends a
 // transaction by itself, and then COMMIT has nothing to commit.

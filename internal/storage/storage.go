@@ -34,8 +34,9 @@ type DB interface {
 	Read(ctx context.Context, fn func(Tx) error) error
 	// Write runs fn in a read-write transaction, together with other waiting writes, after the rows
 	// named by keys were locked. It answers once fn's writes are durable, or fn's error. When ctx ends
-	// first it answers ctx's error and the outcome is unknown to the caller; the lane goes on.
-	Write(ctx context.Context, keys []Key, fn func(Tx) error) error
+	// first it answers ctx's error and the outcome is unknown to the caller; the lane goes on. What fn reads
+	// first may be said ahead (Prefetch).
+	Write(ctx context.Context, keys []Key, fn func(Tx) error, ahead ...Prefetch) error
 	// Close waits for running transactions and closes every connection.
 	Close() error
 }
@@ -65,6 +66,16 @@ type Tx interface {
 	Finally(step *LastStep, items ...any) error
 }
 
+// Prefetch is a query that a write function begins with, before it writes. PostgreSQL runs those of a whole batch
+// in one round trip with the locks; the function asks its Tx for the same query with the same arguments and is
+// given the rows. Only a write that changes nothing but rows it has locked, and rows it inserts, may have one:
+// then what it read is current unless an earlier write of its batch shares a key with it, or has no prefetch. In
+// that case, and on SQLite, the query runs when it is asked for.
+type Prefetch struct {
+	Query string
+	Args  []any
+}
+
 // LastStep is what a transaction does last, once for everything its functions handed to it: taking
 // numbers from a counter that serialises all writers (ES-3.2), so that the counter is locked as briefly as
 // possible. Steps run in ascending Rank, the same in every lane and node. Make one as a package variable or once per service.
@@ -89,6 +100,9 @@ type Row interface {
 type Table struct {
 	Name    string
 	Columns []Column
+	// Apart says that no statement of a write but a query refers to rows that the write, or another one of its
+	// batch, has just inserted: PostgreSQL then inserts those of many writes together.
+	Apart bool
 }
 
 // Column is a column of a Table.
@@ -115,6 +129,8 @@ type Lock struct {
 	// SELECT id FROM sessions WHERE id = ANY($1) ORDER BY id FOR UPDATE. SQLite needs no row locks and
 	// never runs it.
 	Query string
+	// Shared says that holders of the lock do not exclude each other: they do not change the row.
+	Shared bool
 	// Alone keeps a write with a key of this class out of every batch: it has a transaction of its own.
 	Alone bool
 }
@@ -126,8 +142,8 @@ type Key struct {
 }
 
 // Write runs fn like DB.Write and answers its value.
-func Write[T any](ctx context.Context, db DB, keys []Key, fn func(Tx) (T, error)) (T, error) {
-	return valued(fn, func(plain func(Tx) error) error { return db.Write(ctx, keys, plain) })
+func Write[T any](ctx context.Context, db DB, keys []Key, fn func(Tx) (T, error), ahead ...Prefetch) (T, error) {
+	return valued(fn, func(plain func(Tx) error) error { return db.Write(ctx, keys, plain, ahead...) })
 }
 
 // Read runs fn like DB.Read and answers its value.

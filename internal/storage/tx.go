@@ -16,6 +16,8 @@ type transaction struct {
 	clock    func() time.Time
 	readOnly bool
 
+	// ahead is what was read before the function began, until it writes.
+	ahead   []readAhead
 	wrote   bool
 	effects []func()
 	last    []lastItem
@@ -74,8 +76,12 @@ func (tx *transaction) Query(query string, args []any, each func(Row) error) err
 		return err
 	}
 	tx.wrote = tx.wrote || stmt.writes
+	run := tx.session.query
+	if known := tx.takeAhead(query, bound); known != nil {
+		run = known.query
+	}
 	var fromCallback error
-	err = tx.session.query(tx.ctx, stmt, bound, func(row Row) error {
+	err = run(tx.ctx, stmt, bound, func(row Row) error {
 		tx.inRow = true
 		defer func() { tx.inRow = false }()
 		fromCallback = each(row)

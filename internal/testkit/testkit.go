@@ -7,7 +7,10 @@
 package testkit
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,11 +55,22 @@ func New(t testing.TB, engine string) *Database {
 	return &Database{Engine: engine, URL: url, DB: Open(t, storage.Options{URL: url, Migrate: storage.MigrateRefuse})}
 }
 
+// openPatience is how long a server is waited for that other tests keep busy.
+const openPatience = time.Minute
+
 // Open opens a database until the test's cleanup.
 func Open(t testing.TB, options storage.Options) storage.DB {
 	t.Helper()
-	db, err := storage.Open(t.Context(), options)
-	require.NoError(t, err)
+	var db storage.DB
+	for began := time.Now(); ; {
+		var err error
+		if db, err = storage.Open(t.Context(), options); err == nil {
+			break
+		}
+		if time.Since(began) > openPatience || !errors.Is(err, context.DeadlineExceeded) {
+			require.NoError(t, err)
+		}
+	}
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }

@@ -56,8 +56,9 @@ func (s *Service) CreateMessage(ctx context.Context, by authz.Caller, threadID s
 
 		replayed bool
 	}
+	ahead := storage.Prefetch{Query: openQuery, Args: []any{threadID, by.Principal, post.clientMsgID}}
 	out, err := writeOnce(ctx, s, keys, func(tx storage.Tx) (answer, error) {
-		thread, before, err := s.openForMessage(tx, by, threadID, post)
+		thread, before, err := s.openForMessage(tx, by, ahead)
 		if err != nil {
 			return answer{}, err
 		}
@@ -67,20 +68,20 @@ func (s *Service) CreateMessage(ctx context.Context, by authz.Caller, threadID s
 		}
 		message, err := s.post(tx, by, &thread, post)
 		return answer{message, false}, err
-	})
+	}, ahead)
 	return out.Message, out.replayed, err
 }
 
 // writeOnce is storage.Write for what is safe to repeat by its client_msg_id. Should two requests with the
 // same one race each other on different rows, the second finds the unique index in its way; asked again, it
 // finds the first (ES-5.1).
-func writeOnce[T any](ctx context.Context, s *Service, keys []storage.Key, fn func(storage.Tx) (T, error)) (T, error) {
-	out, err := storage.Write(ctx, s.db, keys, fn)
+func writeOnce[T any](ctx context.Context, s *Service, keys []storage.Key, fn func(storage.Tx) (T, error), ahead ...storage.Prefetch) (T, error) {
+	out, err := storage.Write(ctx, s.db, keys, fn, ahead...)
 	var refusal *fault.Error
 	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
 		return out, err
 	}
-	return storage.Write(ctx, s.db, keys, fn)
+	return storage.Write(ctx, s.db, keys, fn, ahead...)
 }
 
 func (s *Service) checkMessage(in *wire.NewMessage) (post posting, err error) {
@@ -124,10 +125,10 @@ const openQuery = `SELECT ` + threadColumns + `, p.value, m.id, m.client_payload
 	LEFT JOIN messages m ON m.author_id = $2 AND m.client_msg_id = $3
 	WHERE t.id = $1`
 
-func (s *Service) openForMessage(tx storage.Tx, by authz.Caller, threadID string, post posting) (thread PlacedThread, before earlier, err error) {
+func (s *Service) openForMessage(tx storage.Tx, by authz.Caller, ahead storage.Prefetch) (thread PlacedThread, before earlier, err error) {
 	var version int64
 	found := false
-	err = tx.Query(openQuery, []any{threadID, by.Principal, post.clientMsgID}, func(row storage.Row) error {
+	err = tx.Query(ahead.Query, ahead.Args, func(row storage.Row) error {
 		found = true
 		return scanThread(row, &thread, &version, &before.id, &before.hash)
 	})
@@ -241,13 +242,21 @@ func moveThreadOn(tx storage.Tx, thread *PlacedThread) error {
 	return nil
 }
 
+// messageTable is what a new message sets.
+var messageTable = storage.Table{Name: "messages", Apart: true, Columns: []storage.Column{
+	{Name: "id", Type: storage.Text}, {Name: "thread_id", Type: storage.Text}, {Name: "thread_seq", Type: storage.Bigint},
+	{Name: "author_id", Type: storage.Text}, {Name: "author_kind", Type: storage.Text}, {Name: "client_msg_id", Type: storage.Text},
+	{Name: "client_payload_sha256", Type: storage.Text}, {Name: "origin", Type: storage.Text}, {Name: "kind", Type: storage.Text},
+	{Name: "content_md", Type: storage.Text}, {Name: "reply_to_id", Type: storage.Text}, {Name: "file_ids", Type: storage.Text},
+	{Name: "mention_ids", Type: storage.Text}, {Name: "created_at", Type: storage.Bigint},
+}}
+
 // storeMessage writes a new message with what belongs to it, and message.created.
 func (s *Service) storeMessage(tx storage.Tx, by authz.Caller, thread *PlacedThread, m *wire.Message, post posting) error {
-	err := tx.Exec(`INSERT INTO messages (id, thread_id, thread_seq, author_id, author_kind, client_msg_id, client_payload_sha256, origin, kind,
-			content_md, reply_to_id, file_ids, mention_ids, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+	err := tx.Insert(messageTable, [][]any{{
 		m.ID, m.ThreadID, m.ThreadSeq, m.Author.ID, m.Author.Kind, m.ClientMsgID, post.hash, m.Origin, m.Kind,
-		m.ContentMD, optional(m.ReplyToID), encodeIDs(post.fileIDs), encodeIDs(m.MentionIDs), m.CreatedAt)
+		m.ContentMD, optional(m.ReplyToID), encodeIDs(post.fileIDs), encodeIDs(m.MentionIDs), m.CreatedAt,
+	}})
 	if err != nil {
 		return fmt.Errorf("insert message: %w", err)
 	}

@@ -21,7 +21,7 @@ type recorder struct {
 	statements []string
 }
 
-func (r *recorder) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
+func (r *recorder) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
 	return r.DB.Write(ctx, keys, func(tx storage.Tx) error {
 		r.statements = nil // the function may run again
 		recorded := &recordedTx{Tx: tx, recorder: r}
@@ -29,7 +29,7 @@ func (r *recorder) Write(ctx context.Context, keys []storage.Key, fn func(storag
 			return err
 		}
 		return recorded.finish()
-	})
+	}, ahead...)
 }
 
 type recordedTx struct {
@@ -121,9 +121,15 @@ func (t *recordedTx) Insert(into storage.Table, rows [][]any) error {
 		}
 		names[i] = column.Name
 		columns[i] = "ARRAY[" + strings.Join(values, ", ") + "]::" + string(column.Type) + "[]"
+		if len(rows) == 1 {
+			columns[i] = values[0]
+		}
 	}
-	t.recorder.statements = append(t.recorder.statements, fmt.Sprintf("INSERT INTO %s (%s) SELECT * FROM unnest(%s);",
-		into.Name, strings.Join(names, ", "), strings.Join(columns, ", ")))
+	form := "INSERT INTO %s (%s) SELECT * FROM unnest(%s);"
+	if len(rows) == 1 {
+		form = "INSERT INTO %s (%s) VALUES (%s);"
+	}
+	t.note(fmt.Sprintf(form, into.Name, strings.Join(names, ", "), strings.Join(columns, ", ")))
 	return t.Tx.Insert(into, rows)
 }
 

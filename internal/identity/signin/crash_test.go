@@ -24,8 +24,8 @@ type dying struct {
 
 var errDied = errors.New("the process has ended")
 
-func (d *dying) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
-	err := d.DB.Write(ctx, keys, fn)
+func (d *dying) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
+	err := d.DB.Write(ctx, keys, fn, ahead...)
 	if err == nil && d.next.CompareAndSwap(true, false) {
 		return errDied
 	}

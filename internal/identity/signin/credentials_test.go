@@ -304,9 +304,9 @@ func (f *failing) Read(ctx context.Context, fn func(storage.Tx) error) error {
 	return f.DB.Read(ctx, fn)
 }
 
-func (f *failing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
+func (f *failing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
 	if err := f.gone(); err != nil {
 		return err
 	}
-	return f.DB.Write(ctx, keys, fn)
+	return f.DB.Write(ctx, keys, fn, ahead...)
 }

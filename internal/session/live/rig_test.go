@@ -45,11 +45,11 @@ type faulty struct {
 	down atomic.Bool
 }
 
-func (f *faulty) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
+func (f *faulty) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
 	if f.down.Load() {
 		return errors.New("the database is down")
 	}
-	return f.DB.Write(ctx, keys, fn)
+	return f.DB.Write(ctx, keys, fn, ahead...)
 }
 
 func newRig(t *testing.T, db *testkit.Database) *rig {

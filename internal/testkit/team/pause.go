@@ -26,8 +26,8 @@ func PauseBefore(db storage.DB, words string) *Pausing {
 }
 
 // Write is the database's, with the stop.
-func (p *Pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error) error {
-	return p.DB.Write(ctx, keys, func(tx storage.Tx) error { return fn(&pausingTx{tx, p}) }) //nolint:wrapcheck // it is the same database
+func (p *Pausing) Write(ctx context.Context, keys []storage.Key, fn func(storage.Tx) error, ahead ...storage.Prefetch) error {
+	return p.DB.Write(ctx, keys, func(tx storage.Tx) error { return fn(&pausingTx{tx, p}) }, ahead...) //nolint:wrapcheck // it is the same database
 }
 
 type pausingTx struct {

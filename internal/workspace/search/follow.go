@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
@@ -237,9 +238,11 @@ func (x *Indexer) removeGone(ctx context.Context) error {
 // numberBits leave room for the messages of one microsecond.
 const numberBits = 10
 
-// number answers a free number of the index for a message of a moment, behind those of the same moment.
-func number(tx storage.Tx, micros int64) (int64, error) {
-	first := max(micros, 0) << numberBits
+// firstNumber is the first number for messages of a moment.
+func firstNumber(created time.Time) int64 { return max(created.UnixMicro(), 0) << numberBits }
+
+// nextNumber answers a free number of the index behind those of the same moment.
+func nextNumber(tx storage.Tx, first int64) (int64, error) {
 	for room := int64(1) << numberBits; ; room <<= numberBits {
 		end := first + room
 		if end < first || room <= 0 {

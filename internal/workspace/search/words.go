@@ -48,10 +48,16 @@ func wordsOf(text string) []string {
 // between reports whether a character parts words. Accents stand within them.
 func between(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }
 
+// Below these characters no table has to be asked.
+const (
+	firstMark     = 0x0300 // of the accents
+	firstUnspaced = 0x0E00 // of Thai, the lowest of the scripts without blanks
+)
+
 func plain(run string) []rune {
 	var kept []rune
 	for _, r := range run {
-		if !unicode.Is(unicode.Mn, r) {
+		if r < firstMark || !unicode.Is(unicode.Mn, r) {
 			kept = append(kept, r)
 		}
 	}
@@ -77,7 +83,7 @@ func split(run []rune) []string {
 }
 
 func unspaced(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return r >= firstUnspaced && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
 func pairs(run []rune) []string {

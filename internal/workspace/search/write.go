@@ -29,12 +29,35 @@ func (x *Indexer) write(tx storage.Tx, ids []string) error {
 	if err != nil {
 		return err
 	}
+	free, err := freeNumbers(tx, documents)
+	if err != nil {
+		return err
+	}
 	for _, d := range documents {
-		if err := x.writeOne(tx, d); err != nil {
+		if err := x.writeOne(tx, d, free); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// freeNumbers answers the numbers of new documents that nobody has yet, in one query: nearly always a message is
+// the only one of its microsecond.
+func freeNumbers(tx storage.Tx, documents []*document) (map[int64]bool, error) {
+	var wanted []int64
+	free := make(map[int64]bool, len(documents))
+	for _, d := range documents {
+		if d.doc == nil {
+			first := firstNumber(d.created)
+			wanted = append(wanted, first)
+			free[first] = true
+		}
+	}
+	taken, err := numbers(tx, `SELECT doc FROM search_docs WHERE doc = ANY($1)`, wanted)
+	for _, doc := range taken {
+		delete(free, doc)
+	}
+	return free, err
 }
 
 func documentsOf(tx storage.Tx, ids []string) ([]*document, error) {
@@ -72,7 +95,7 @@ func documentsOf(tx storage.Tx, ids []string) ([]*document, error) {
 	return documents, nil
 }
 
-func (x *Indexer) writeOne(tx storage.Tx, d *document) error {
+func (x *Indexer) writeOne(tx storage.Tx, d *document, free map[int64]bool) error {
 	var words []string
 	if d.exists && !d.deleted {
 		words = wordsOf(d.content)
@@ -88,10 +111,13 @@ func (x *Indexer) writeOne(tx storage.Tx, d *document) error {
 		e.doc = *d.doc
 		return x.index.put(tx, e, true)
 	}
-	doc, err := number(tx, d.created.UnixMicro())
-	if err != nil {
-		return err
+	e.doc = firstNumber(d.created)
+	if !free[e.doc] {
+		var err error
+		if e.doc, err = nextNumber(tx, e.doc); err != nil {
+			return err
+		}
 	}
-	e.doc = doc
+	delete(free, e.doc)
 	return x.index.put(tx, e, false)
 }
