@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/internal/storage"
@@ -231,34 +229,6 @@ func (x *Indexer) removeGone(ctx context.Context) error {
 		}
 		if err := x.writeAlone(ctx, ids); err != nil {
 			return err
-		}
-	}
-}
-
-// numberBits leave room for the messages of one microsecond.
-const numberBits = 10
-
-// firstNumber is the first number for messages of a moment.
-func firstNumber(created time.Time) int64 { return max(created.UnixMicro(), 0) << numberBits }
-
-// nextNumber answers a free number of the index behind those of the same moment.
-func nextNumber(tx storage.Tx, first int64) (int64, error) {
-	for room := int64(1) << numberBits; ; room <<= numberBits {
-		end := first + room
-		if end < first || room <= 0 {
-			end = math.MaxInt64
-		}
-		var last *int64
-		if _, err := tx.Get(`SELECT max(doc) FROM search_docs WHERE doc >= $1 AND doc < $2`, []any{first, end}, &last); err != nil {
-			return 0, fmt.Errorf("find a number: %w", err)
-		}
-		switch {
-		case last == nil:
-			return first, nil
-		case *last+1 < end:
-			return *last + 1, nil
-		case end == math.MaxInt64:
-			return 0, fmt.Errorf("no number is free behind %d", first)
 		}
 	}
 }

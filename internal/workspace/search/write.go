@@ -29,35 +29,16 @@ func (x *Indexer) write(tx storage.Tx, ids []string) error {
 	if err != nil {
 		return err
 	}
-	free, err := freeNumbers(tx, documents)
+	numbers, err := numbersFor(tx, documents)
 	if err != nil {
 		return err
 	}
 	for _, d := range documents {
-		if err := x.writeOne(tx, d, free); err != nil {
+		if err := x.writeOne(tx, d, numbers); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// freeNumbers answers the numbers of new documents that nobody has yet, in one query: nearly always a message is
-// the only one of its microsecond.
-func freeNumbers(tx storage.Tx, documents []*document) (map[int64]bool, error) {
-	var wanted []int64
-	free := make(map[int64]bool, len(documents))
-	for _, d := range documents {
-		if d.doc == nil {
-			first := firstNumber(d.created)
-			wanted = append(wanted, first)
-			free[first] = true
-		}
-	}
-	taken, err := numbers(tx, `SELECT doc FROM search_docs WHERE doc = ANY($1)`, wanted)
-	for _, doc := range taken {
-		delete(free, doc)
-	}
-	return free, err
 }
 
 func documentsOf(tx storage.Tx, ids []string) ([]*document, error) {
@@ -95,7 +76,7 @@ func documentsOf(tx storage.Tx, ids []string) ([]*document, error) {
 	return documents, nil
 }
 
-func (x *Indexer) writeOne(tx storage.Tx, d *document, free map[int64]bool) error {
+func (x *Indexer) writeOne(tx storage.Tx, d *document, numbers *numbering) error {
 	var words []string
 	if d.exists && !d.deleted {
 		words = wordsOf(d.content)
@@ -111,13 +92,9 @@ func (x *Indexer) writeOne(tx storage.Tx, d *document, free map[int64]bool) erro
 		e.doc = *d.doc
 		return x.index.put(tx, e, true)
 	}
-	e.doc = firstNumber(d.created)
-	if !free[e.doc] {
-		var err error
-		if e.doc, err = nextNumber(tx, e.doc); err != nil {
-			return err
-		}
+	var err error
+	if e.doc, err = numbers.take(tx, d.created); err != nil {
+		return err
 	}
-	delete(free, e.doc)
 	return x.index.put(tx, e, false)
 }
