@@ -14,8 +14,8 @@ import (
 
 // The actions of the audit log.
 const (
-	auditGrantExpire  = "grant.expire"
-	auditMemberExpire = "group.member.expire"
+	auditGrantExpire  = "grant:expire"
+	auditMemberExpire = "group_member:expire"
 )
 
 // maxEnded is how many grants, and how many memberships, one transaction ends.

@@ -46,7 +46,7 @@ func TestExpiry(t *testing.T) {
 			require.Equal(t, before.PermissionVersion+1, s.state().PermissionVersion)
 			require.Equal(t, []wire.Access{{Kind: wire.TargetSpace, ID: space}, {Kind: wire.TargetChannel, ID: channel}}, s.changes(before.Head)[ada.Principal].Removed)
 			require.Equal(t, &wire.Actor{Kind: wire.KindSystem}, s.events(before.Head)[0].Actor)
-			s.requireAudited("grant.expire", id)
+			s.requireAudited("grant:expire", id)
 			state := s.state()
 			s.sweep(0)
 			require.Equal(t, state, s.state(), "once")
@@ -60,7 +60,7 @@ func TestExpiry(t *testing.T) {
 			head := s.head()
 			s.sweep(0)
 			require.Len(t, s.changes(head)[ada.Principal].Removed, 2)
-			s.requireAudited("group.member.expire", crew)
+			s.requireAudited("group_member:expire", crew)
 			require.NoError(t, s.authz.DeleteGroup(t.Context(), owner, crew))
 		})
 		t.Run("ES-8.2 who keeps the level another way is told nothing", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestLargeChanges(t *testing.T) {
 			s := s.on(t)
 			grant := s.grant(authz.System(), principal(ada.Principal), onSpace(space), wire.LevelRead)
 			require.Equal(t, &wire.Actor{Kind: wire.KindSystem}, s.events(s.head() - 1)[0].Actor)
-			s.requireAudited("grant.create", grant.ID)
+			s.requireAudited("grant:create", grant.ID)
 			require.NoError(t, s.db.Read(t.Context(), func(tx storage.Tx) error {
 				_, err := authz.Check(tx, authz.System(), action.GrantManage, authz.Resource{})
 				return err

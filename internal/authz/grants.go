@@ -17,8 +17,8 @@ import (
 
 // The actions of the audit log.
 const (
-	auditGrantCreate = "grant.create"
-	auditGrantRevoke = "grant.revoke"
+	auditGrantCreate = "grant:create"
+	auditGrantRevoke = "grant:revoke"
 )
 
 // CreateGrant gives a subject a level on a target, or the capability of a host. The caller owns the target.

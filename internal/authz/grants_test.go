@@ -250,9 +250,9 @@ func TestGrants(t *testing.T) {
 			for _, row := range rows {
 				done[row.Action]++
 			}
-			require.Positive(t, done["grant.create"])
-			require.Positive(t, done["grant.revoke"])
-			require.Positive(t, done["group.create"])
+			require.Positive(t, done["grant:create"])
+			require.Positive(t, done["grant:revoke"])
+			require.Positive(t, done["group:create"])
 		})
 	})
 }

@@ -19,11 +19,11 @@ import (
 
 // The actions of the audit log.
 const (
-	auditGroupCreate  = "group.create"
-	auditGroupRename  = "group.rename"
-	auditGroupDelete  = "group.delete"
-	auditMemberPut    = "group.member.put"
-	auditMemberRemove = "group.member.remove"
+	auditGroupCreate  = "group:create"
+	auditGroupRename  = "group:rename"
+	auditGroupDelete  = "group:delete"
+	auditMemberPut    = "group_member:put"
+	auditMemberRemove = "group_member:remove"
 )
 
 const maxGroupName = 100

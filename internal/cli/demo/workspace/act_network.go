@@ -174,9 +174,16 @@ func (s *stage) floodUntilCut(ctx context.Context, d *device) (int64, error) {
 		lanes[i] = d
 	}
 	err := together(lanes, func(d *device) error {
-		for cut.Load() == 0 && sent.Add(1) <= flood {
+		for cut.Load() == 0 {
+			number := sent.Add(1)
+			if number > flood {
+				break
+			}
 			if err := drop1(d.account.Client().SendMessage(ctx, s.uploads.MainThreadID, wire.NewMessage{ContentMD: text})); err != nil {
 				return fmt.Errorf("send much: %w", err)
+			}
+			if number%floodLanes != 0 {
+				continue
 			}
 			now, err := s.cuts(ctx)
 			if err != nil {
