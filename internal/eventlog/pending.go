@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairnsync/cairn/internal/storage"
+	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
 // amendment is handed to the last step between the events of a transaction: it is applied to those before it.
@@ -21,6 +22,18 @@ func (l *Log) Redact(tx storage.Tx, resourceID string, deletedAt time.Time) erro
 			return record, nil
 		}
 		return Redacted(record, deletedAt)
+	})
+}
+
+// RemoveFile leaves of a deleted file what gone says in every event of the messages that hold it, in the log and in this
+// transaction as Redact does: their attachments carry its name.
+func (l *Log) RemoveFile(tx storage.Tx, gone wire.File, messageIDs []string) error {
+	if err := removeFile(tx, gone, messageIDs); err != nil {
+		return err
+	}
+	return l.Amend(tx, func(record *Record) (*Record, error) {
+		without, _, err := WithoutFile(record, gone)
+		return without, err
 	})
 }
 

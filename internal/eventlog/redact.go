@@ -21,24 +21,23 @@ func Tombstone(m wire.Message, deletedAt time.Time) wire.Message {
 	return m
 }
 
+// FileTombstone answers what is left of a file that was deleted: what ES-2.2 lists, with the members that a file always
+// has, and nothing else.
+func FileTombstone(f wire.File) wire.File {
+	return wire.File{
+		ID: f.ID, UploadedBy: f.UploadedBy, Purpose: f.Purpose, UploadState: f.UploadState, ScanStatus: f.ScanStatus,
+		TranscriptStatus: f.TranscriptStatus, MimeType: "application/octet-stream", Thumbnails: []json.RawMessage{},
+		CreatedAt: f.CreatedAt, Version: f.Version,
+	}
+}
+
 // Redact takes the content out of every event about a message or file in the log, in the transaction that
 // deletes it (ES-2.2). Payloads of message types become tombstones with deletedAt. It touches the log only:
 // the event that tells of the deletion is emitted as a tombstone already.
 func Redact(tx storage.Tx, resourceID string, deletedAt time.Time) error {
-	var found []*Record
-	err := tx.Query(
-		`SELECT seq, type, payload FROM event_log
-		  WHERE resource_id = $1 AND resource_kind IN ('message', 'file') AND NOT redacted ORDER BY seq`,
-		[]any{resourceID}, func(row storage.Row) error {
-			var r Record
-			var payload []byte
-			err := row.Scan(&r.Seq, &r.Type, &payload)
-			r.Payload = payload
-			found = append(found, &r)
-			return err
-		})
+	found, err := contentOf(tx, []string{resourceID})
 	if err != nil {
-		return fmt.Errorf("read events to redact: %w", err)
+		return err
 	}
 	for _, record := range found {
 		redacted, err := Redacted(record, deletedAt)
@@ -48,6 +47,47 @@ func Redact(tx storage.Tx, resourceID string, deletedAt time.Time) error {
 		err = tx.Exec(`UPDATE event_log SET payload = $2, redacted = TRUE, truncated = FALSE WHERE seq = $1`, record.Seq, []byte(redacted.Payload))
 		if err != nil {
 			return fmt.Errorf("redact event %d: %w", record.Seq, err)
+		}
+	}
+	return nil
+}
+
+// contentOf reads what the log tells of messages and files, as far as it is not redacted.
+func contentOf(tx storage.Tx, resourceIDs []string) ([]*Record, error) {
+	var found []*Record
+	err := tx.Query(
+		`SELECT seq, type, payload FROM event_log
+		  WHERE resource_id = ANY($1) AND resource_kind IN ('message', 'file') AND NOT redacted ORDER BY seq`,
+		[]any{resourceIDs}, func(row storage.Row) error {
+			var r Record
+			err := row.Scan(&r.Seq, &r.Type, (*[]byte)(&r.Payload))
+			found = append(found, &r)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read events with content: %w", err)
+	}
+	return found, nil
+}
+
+func removeFile(tx storage.Tx, gone wire.File, messageIDs []string) error {
+	if len(messageIDs) == 0 {
+		return nil
+	}
+	found, err := contentOf(tx, messageIDs)
+	if err != nil {
+		return err
+	}
+	for _, record := range found {
+		without, changed, err := WithoutFile(record, gone)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			continue
+		}
+		if err := tx.Exec(`UPDATE event_log SET payload = $2 WHERE seq = $1`, record.Seq, []byte(without.Payload)); err != nil {
+			return fmt.Errorf("take file out of event %d: %w", record.Seq, err)
 		}
 	}
 	return nil
@@ -101,16 +141,8 @@ func redactReaction(payload []byte, _ time.Time) ([]byte, error) {
 	return rewrite(payload, func(e *wire.ReactionEvent) { e.Emoji, e.Count = "", 0 })
 }
 
-// redactFile keeps what ES-2.2 lists, with the members that a file always has, and nothing else.
 func redactFile(payload []byte, _ time.Time) ([]byte, error) {
-	return rewrite(payload, func(e *wire.FileEvent) {
-		f := e.File
-		e.File = wire.File{
-			ID: f.ID, UploadedBy: f.UploadedBy, Purpose: f.Purpose, UploadState: f.UploadState, ScanStatus: f.ScanStatus,
-			TranscriptStatus: f.TranscriptStatus, MimeType: "application/octet-stream", Thumbnails: []json.RawMessage{},
-			CreatedAt: f.CreatedAt, Version: f.Version,
-		}
-	})
+	return rewrite(payload, func(e *wire.FileEvent) { e.File = FileTombstone(e.File) })
 }
 
 func unchanged(payload []byte, _ time.Time) ([]byte, error) { return payload, nil }

@@ -34,8 +34,8 @@ func (g *Gateway) Begin(head int64) {
 // Deliver brings events to their receivers, in order (eventlog.TailOptions).
 func (g *Gateway) Deliver(records []*eventlog.Record) {
 	for len(records) > 0 {
-		n, size := 0, 0
-		for n < len(records) && n < maxBatch && size < maxBatchBytes {
+		n, size, most := 0, 0, min(maxBatch, g.untilSweep())
+		for n < len(records) && n < most && size < maxBatchBytes {
 			size += len(records[n].Payload)
 			n++
 		}
@@ -252,7 +252,7 @@ func (j *joiner) slice(block *conn.Block, from, to int) *conn.Block {
 // sync.cursor_advance_every events (ES-7.1). The mutex is held.
 func (g *Gateway) advance(events int) {
 	g.unswept += events
-	step := max(1, g.Limits.CursorAdvanceEvery/4)
+	step := g.sweepEvery()
 	if g.unswept < step {
 		return
 	}
@@ -263,6 +263,16 @@ func (g *Gateway) advance(events int) {
 			g.tell(s, block)
 		}
 	}
+}
+
+// sweepEvery is after how many events advance looks at every connection.
+func (g *Gateway) sweepEvery() int { return max(1, g.Limits.CursorAdvanceEvery/4) }
+
+// untilSweep is how many events advance may still be told of without looking.
+func (g *Gateway) untilSweep() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sweepEvery() - g.unswept
 }
 
 // tell sends the cursor of the whole log. The mutex is held.

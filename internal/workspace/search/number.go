@@ -45,7 +45,7 @@ func numbersFor(tx storage.Tx, documents []*document) (*numbering, error) {
 func (n *numbering) take(tx storage.Tx, created time.Time) (int64, error) {
 	first := firstNumber(created)
 	doc := first
-	if last, any := n.last[first]; any {
+	if last, found := n.last[first]; found {
 		doc = last + 1
 	}
 	if !n.complete || doc >= first+1<<numberBits {
