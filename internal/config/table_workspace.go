@@ -17,7 +17,7 @@ var workspaceTable = []setting{
 	{
 		"cluster.mode", "", checked(func(c *Config) *string { return &c.Cluster.Mode }, "single, multi, or empty: multi on PostgreSQL, single on SQLite",
 			func(text string) bool { return text == "" || text == clusterSingle || text == clusterMulti }),
-		"Whether several nodes share the database.",
+		"Whether several nodes may share the database; multi needs PostgreSQL. Nodes on PostgreSQL tell each other what happens, whatever stands here.",
 	},
 	{
 		"sync.event_retention", "30d", span(func(c *Config) *duration { return &c.Sync.EventRetention }, "1s", "3650d"),
@@ -53,11 +53,11 @@ var workspaceTable = []setting{
 	},
 	{
 		"sync.reconnect_backoff_base", "1s", span(func(c *Config) *duration { return &c.Sync.ReconnectBackoffBase }, "1ms", "1h"),
-		"First pause of a client before it connects again; clients keep to it.",
+		"First pause of a client before it connects again. Advice to clients: the server does not say it to them, and the Go client has the default built in.",
 	},
 	{
 		"sync.reconnect_backoff_cap", "1m", span(func(c *Config) *duration { return &c.Sync.ReconnectBackoffCap }, "1ms", "24h"),
-		"Longest pause of a client before it connects again; clients keep to it.",
+		"Longest pause of a client before it connects again. Advice to clients: the server does not say it to them, and the Go client has the default built in.",
 	},
 	{
 		"sync.catchup_page_size", "500", integer(func(c *Config) *int { return &c.Sync.CatchupPageSize }, 1, 10_000),
@@ -174,15 +174,15 @@ var workspaceTable = []setting{
 	},
 	{
 		"client.cache_max_age", "30d", span(func(c *Config) *duration { return &c.Client.CacheMaxAge }, "1m", "3650d"),
-		"How long clients keep what nobody looked at; clients keep to it.",
+		"How long clients keep what nobody looked at. Advice to clients: the server does not say it to them, and the Go client has the default built in.",
 	},
 	{
 		"client.outbox_retry_base", "2s", span(func(c *Config) *duration { return &c.Client.OutboxRetryBase }, "1ms", "1h"),
-		"First pause of a client before it sends again; clients keep to it.",
+		"First pause of a client before it sends again. Advice to clients: the server does not say it to them, and the Go client has the default built in.",
 	},
 	{
 		"client.outbox_retry_cap", "5m", span(func(c *Config) *duration { return &c.Client.OutboxRetryCap }, "1ms", "24h"),
-		"Longest pause of a client before it sends again; clients keep to it.",
+		"Longest pause of a client before it sends again. Advice to clients: the server does not say it to them, and the Go client has the default built in.",
 	},
 	{
 		"agent.invocation_token_ttl", "1m", span(func(c *Config) *duration { return &c.Agent.InvocationTokenTTL }, "1s", "1h"),

@@ -230,6 +230,20 @@ func FuzzRefresh(f *testing.F) {
 	})
 }
 
+func FuzzAPI(f *testing.F) {
+	text, hash, _ := NewAPI(env.Real())
+	for _, seed := range []string{text, "", apiPrefix, text + "=", text + "\n", text[:20], strings.ToUpper(text)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, other string) {
+		parsed, ok := ParseAPI(other)
+		if ok {
+			require.Len(t, other, len(apiPrefix)+secretChars)
+		}
+		require.Equal(t, other == text, parsed == hash)
+	})
+}
+
 func FuzzCode(f *testing.F) {
 	for _, seed := range []string{"ABCD-EFGH-JKLM-NPQR", "", "abcd efgh jklm npqr", "ſſſſ"} {
 		f.Add(seed)
