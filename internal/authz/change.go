@@ -46,7 +46,7 @@ var ErrUnchanged = errors.New("nothing to change")
 
 // Change carries out a permission change (WS-AZ-6): alone in its transaction, under the permission version,
 // which grows by one; with one access.changed for each affected principal whose visible targets or levels
-// differ. A change that would leave the instance without an owner is last_owner (WS-AZ-3). keys are further
+// differ, or end at another time: whoever decides by what it has read of a principal reads it anew then. A change that would leave the instance without an owner is last_owner (WS-AZ-3). keys are further
 // rows to lock; they are locked before Affected when they come before the principals, else after it.
 func (s *Service) Change(ctx context.Context, plan Plan, keys ...storage.Key) error {
 	first := []storage.Key{storage.ChangePermissions}
@@ -125,6 +125,13 @@ func (s *Service) ChangeIn(tx storage.Tx, plan Plan, keys ...storage.Key) error 
 	if err := s.end(tx, ended); err != nil {
 		return err
 	}
+	// What has ended is told by itself: what happened until the change gives it back was not for its principals.
+	between := before
+	if !ended.none() {
+		if between, err = told(tx, affected); err != nil {
+			return err
+		}
+	}
 	if err := plan.change(tx); err != nil {
 		return err
 	}
@@ -141,7 +148,12 @@ func (s *Service) ChangeIn(tx storage.Tx, plan Plan, keys ...storage.Key) error 
 	if err != nil {
 		return err
 	}
-	return s.tell(tx, plan, version, affected, before, after)
+	if !ended.none() {
+		if err := s.tell(tx, Plan{}, version, affected, before, between); err != nil {
+			return err
+		}
+	}
+	return s.tell(tx, plan, version, affected, between, after)
 }
 
 func (p Plan) affected(tx storage.Tx) ([]string, error) {
@@ -224,7 +236,7 @@ func (v view) of(id string) []wire.Access {
 	return nil
 }
 
-// tell writes access.changed for whoever has a difference.
+// tell writes access.changed for whoever has a difference, or other ends.
 func (s *Service) tell(tx storage.Tx, plan Plan, version int64, ids []string, before, after view) error {
 	actor := plan.Actor
 	if actor == (wire.Actor{}) {
@@ -232,7 +244,7 @@ func (s *Service) tell(tx storage.Tx, plan Plan, version int64, ids []string, be
 	}
 	for _, id := range ids {
 		change, differs := Difference(before.of(id), after.of(id))
-		if !differs {
+		if !differs && before.snapshots[id].same(after.snapshots[id], tx.Now()) {
 			continue
 		}
 		change.PermissionVersion = version

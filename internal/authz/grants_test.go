@@ -32,15 +32,25 @@ func (s *stage) grant(by authz.Caller, subject wire.Subject, target wire.Target,
 func (s *stage) changes(after int64) map[string]wire.AccessChanged {
 	s.Helper()
 	all := map[string]wire.AccessChanged{}
+	for id, changes := range s.allChanges(after) {
+		require.Len(s, changes, 1, "one for each principal")
+		all[id] = changes[0]
+	}
+	return all
+}
+
+// allChanges is changes for whoever may have several, in order.
+func (s *stage) allChanges(after int64) map[string][]wire.AccessChanged {
+	s.Helper()
+	all := map[string][]wire.AccessChanged{}
 	for _, record := range s.events(after) {
 		if record.Type != eventlog.AccessChanged {
 			continue
 		}
 		var change wire.AccessChanged
 		require.NoError(s, json.Unmarshal(record.Payload, &change))
-		require.NotContains(s, all, record.AudienceID, "one for each principal")
 		require.Equal(s, change.PermissionVersion, record.PermissionVersion)
-		all[record.AudienceID] = change
+		all[record.AudienceID] = append(all[record.AudienceID], change)
 	}
 	return all
 }

@@ -109,6 +109,11 @@ func (ev *event) resource(p *places, moved locator) authz.Resource {
 
 // reaches decides about one receiver. resource is the event's own.
 func (ev *event) reaches(s *authz.Snapshot, resource *authz.Resource, moved locator, now time.Time) bool {
+	return ev.concerns(s, resource, now) && (ev.kind.Name != eventlog.ThreadMovedOut || !ev.seesTarget(s, moved, now))
+}
+
+// concerns is reaches without where a thread went.
+func (ev *event) concerns(s *authz.Snapshot, resource *authz.Resource, now time.Time) bool {
 	if ev.kind == unknown {
 		return false
 	}
@@ -117,10 +122,8 @@ func (ev *event) reaches(s *authz.Snapshot, resource *authz.Resource, moved loca
 		mine.Shared = ev.subject != nil && authz.Share(s, ev.subject, now)
 		resource = &mine
 	}
-	if _, may := s.May(ev.kind.Receive, resource, now); !may {
-		return false
-	}
-	return ev.kind.Name != eventlog.ThreadMovedOut || !ev.seesTarget(s, moved, now)
+	_, may := s.May(ev.kind.Receive, resource, now)
+	return may
 }
 
 // seesTarget reports whether a receiver of thread.moved_out sees where the thread went: it gets thread.moved.

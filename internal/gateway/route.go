@@ -5,6 +5,7 @@ import (
 
 	"github.com/cairnsync/cairn/internal/authz"
 	"github.com/cairnsync/cairn/internal/authz/action"
+	"github.com/cairnsync/cairn/internal/eventlog"
 	"github.com/cairnsync/cairn/wire/code"
 )
 
@@ -46,8 +47,16 @@ func (r *routing) ask(p *principal) {
 		return
 	}
 	p.mark = r.ev.record.Seq
-	if r.ev.reaches(p.permissions, &r.resource, r.g.moved, r.now) {
+	switch {
+	case r.ev.reaches(p.permissions, &r.resource, r.g.moved, r.now):
 		r.give(p)
+	case r.ev.kind.Name == eventlog.ThreadMovedOut && r.ev.concerns(p.permissions, &r.resource, r.now):
+		// It gets thread.moved. Where that waits, it is decided again when it is sent, and so must be this one.
+		for _, s := range p.sessions {
+			if s.catching {
+				r.g.take(s, r.ev)
+			}
+		}
 	}
 }
 

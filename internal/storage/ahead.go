@@ -8,8 +8,9 @@ import (
 
 // prefetch is a query that a write said ahead, as the engine wants it.
 type prefetch struct {
-	stmt statement
-	args []any
+	stmt  statement
+	args  []any
+	claim string
 }
 
 // readAhead is a prefetch with its rows.
@@ -30,7 +31,7 @@ func prefetches(e engine, ahead []Prefetch) ([]prefetch, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read ahead: %w", err)
 		}
-		made[i] = prefetch{stmt, args}
+		made[i] = prefetch{stmt, args, p.Claim}
 	}
 	return made, nil
 }
@@ -69,7 +70,8 @@ func (tx *transaction) takeAhead(query string, args []any) *readAhead {
 
 // staleness is what the earlier writes of a batch have changed since its prefetches were read.
 type staleness struct {
-	keys map[Key]struct{}
+	keys   map[Key]struct{}
+	claims map[string]struct{}
 	any  bool // a write changed nobody knows what
 }
 
@@ -79,7 +81,12 @@ func (s *staleness) add(w *write) {
 		return
 	}
 	if s.keys == nil {
-		s.keys = make(map[Key]struct{})
+		s.keys, s.claims = make(map[Key]struct{}), make(map[string]struct{})
+	}
+	for _, p := range w.ahead {
+		if p.claim != "" {
+			s.claims[p.claim] = struct{}{}
+		}
 	}
 	for _, key := range w.keys {
 		if !key.Lock.Shared {
@@ -91,6 +98,11 @@ func (s *staleness) add(w *write) {
 func (s *staleness) concerns(w *write) bool {
 	if s.any {
 		return true
+	}
+	for _, p := range w.ahead {
+		if _, claimed := s.claims[p.claim]; claimed {
+			return true
+		}
 	}
 	for _, key := range w.keys {
 		if _, changed := s.keys[key]; changed {

@@ -127,3 +127,25 @@ func TestPrefetchThatWrites(t *testing.T) {
 		}
 	})
 }
+
+// Of two writes that look for the same row and insert it, the second finds it.
+func TestPrefetchWithClaims(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, storage.Options{Lanes: 1}, func(t *testing.T, db storage.DB) {
+		withSteps(t, db, "a", "b", "c")
+		const lookFor = "SELECT count(*) FROM steps WHERE n = $1"
+		found := make([]int64, 3)
+		var writes []planned
+		for i, id := range []string{"a", "b", "c"} {
+			n := 7 + i/2 // the third wants another row
+			writes = append(writes, planned{func(tx storage.Tx) error {
+				if _, err := tx.Get(lookFor, []any{n}, &found[i]); err != nil || found[i] > 0 {
+					return err
+				}
+				return tx.Insert(steps, [][]any{{id, n}})
+			}, counterKey(id), []storage.Prefetch{{Query: lookFor, Args: []any{n}, Claim: fmt.Sprint(n)}}})
+		}
+		require.NoError(t, errors.Join(plannedTogether(t, db, writes...)...))
+		require.Equal(t, []int64{0, 1, 0}, found)
+	})
+}

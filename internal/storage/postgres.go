@@ -92,7 +92,7 @@ func (e *postgresEngine) close() error {
 
 // read runs fn once; its snapshot begins with its first statement.
 func (e *postgresEngine) read(ctx context.Context, fn func(Tx) error) error {
-	pooled, err := e.pool.Acquire(ctx)
+	pooled, err := e.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("take a connection: %w", err)
 	}
@@ -110,6 +110,12 @@ func (e *postgresEngine) read(ctx context.Context, fn func(Tx) error) error {
 	}
 	snapshot.end()
 	return nil
+}
+
+func (e *postgresEngine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return e.pool.Acquire(ctx)
 }
 
 // diagnose goes by the SQLSTATE, and takes what never reached the server for a lost connection.

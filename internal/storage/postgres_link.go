@@ -151,6 +151,10 @@ func (l *postgresLink) close() {
 	_ = l.conn.Close(ctx) // it is given up whatever the server says
 }
 
+// answerTimeout bounds what a Read waits for a connection, and for the answer to one statement: behind a network that
+// swallows everything nobody says that the connection is lost.
+const answerTimeout = 10 * time.Second
+
 // snapshot is the session of a Read: it begins with its first statement, and not at all without one.
 type snapshot struct {
 	postgresSession
@@ -165,6 +169,8 @@ func (s *snapshot) begin(ctx context.Context) error {
 		return nil
 	}
 	s.began = true
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	s.enqueue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	s.enqueue(readClock)
 	now, err := s.flushForClock(ctx)
@@ -178,6 +184,8 @@ func (s *snapshot) clock() (time.Time, error) {
 }
 
 func (s *snapshot) query(ctx context.Context, stmt statement, args []any, each func(Row) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	if s.began {
 		return s.postgresSession.query(ctx, stmt, args, each)
 	}

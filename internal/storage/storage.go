@@ -69,11 +69,14 @@ type Tx interface {
 // Prefetch is a query that a write function begins with, before it writes. PostgreSQL runs those of a whole batch
 // in one round trip with the locks; the function asks its Tx for the same query with the same arguments and is
 // given the rows. Only a write that changes nothing but rows it has locked, and rows it inserts, may have one:
-// then what it read is current unless an earlier write of its batch shares a key with it, or has no prefetch. In
-// that case, and on SQLite, the query runs when it is asked for.
+// then what it read is current unless an earlier write of its batch shares a key or a claim with it, or has no
+// prefetch. In that case, and on SQLite, the query runs when it is asked for.
 type Prefetch struct {
 	Query string
 	Args  []any
+	// Claim names a row that the query looks for and the write inserts if there is none; empty where it looks for
+	// none. Of two writes with the same claim the second must see what the first has inserted.
+	Claim string
 }
 
 // LastStep is what a transaction does last, once for everything its functions handed to it: taking

@@ -56,7 +56,9 @@ func (s *Service) CreateMessage(ctx context.Context, by authz.Caller, threadID s
 
 		replayed bool
 	}
-	ahead := storage.Prefetch{Query: openQuery, Args: []any{threadID, by.Principal, post.clientMsgID}}
+	ahead := storage.Prefetch{
+		Query: openQuery, Args: []any{threadID, by.Principal, post.clientMsgID}, Claim: by.Principal + " " + post.clientMsgID,
+	}
 	out, err := writeOnce(ctx, s, keys, func(tx storage.Tx) (answer, error) {
 		thread, before, err := s.openForMessage(tx, by, ahead)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/cairnsync/cairn/internal/authz"
@@ -190,10 +191,28 @@ func (s *Service) Open(ctx context.Context, by authz.Caller, fileID string) (*Co
 		return nil, err
 	}
 	bytes, err := os.Open(s.store.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, s.vanished(ctx, by, id, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open content of file %s: %w", id, err)
 	}
 	return &Content{ReadSeekCloser: bytes, File: file}, nil
+}
+
+// vanished is why the bytes of a file are not there: it was deleted after it was looked up, or they are lost.
+func (s *Service) vanished(ctx context.Context, by authz.Caller, id string, cause error) error {
+	err := s.DB.Read(ctx, func(tx storage.Tx) error {
+		file, err := readable(tx, by, id)
+		if err != nil {
+			return err
+		}
+		return servable(&file)
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("open content of file %s: %w", id, cause)
 }
 
 // servable refuses what has no bytes, or none that may leave the server; the reason says which.
