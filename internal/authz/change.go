@@ -46,8 +46,9 @@ var ErrUnchanged = errors.New("nothing to change")
 
 // Change carries out a permission change (WS-AZ-6): alone in its transaction, under the permission version,
 // which grows by one; with one access.changed for each affected principal whose visible targets or levels
-// differ, or end at another time: whoever decides by what it has read of a principal reads it anew then. A change that would leave the instance without an owner is last_owner (WS-AZ-3). keys are further
-// rows to lock; they are locked before Affected when they come before the principals, else after it.
+// differ, or end at another time: whoever decides by what it has read of a principal reads it anew then. A
+// change that would leave the instance without an owner is last_owner (WS-AZ-3). keys are further rows to
+// lock; they are locked before Affected when they come before the principals, else after it.
 func (s *Service) Change(ctx context.Context, plan Plan, keys ...storage.Key) error {
 	first := []storage.Key{storage.ChangePermissions}
 	var rest []storage.Key

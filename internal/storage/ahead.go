@@ -72,7 +72,7 @@ func (tx *transaction) takeAhead(query string, args []any) *readAhead {
 type staleness struct {
 	keys   map[Key]struct{}
 	claims map[string]struct{}
-	any  bool // a write changed nobody knows what
+	any    bool // a write changed nobody knows what
 }
 
 func (s *staleness) add(w *write) {

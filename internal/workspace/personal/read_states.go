@@ -44,7 +44,10 @@ func (s *Service) writeReadState(
 	if in.LastReadSeq < 0 {
 		return wire.ReadState{}, fault.Invalid("/last_read_seq", "must be at least 0")
 	}
-	return storage.Write(ctx, s.DB, keys(by), func(tx storage.Tx) (wire.ReadState, error) {
+	// The thread is locked so that the counts are those of the event's place in the log: a message that was written
+	// meanwhile would come before the event and not be counted in it.
+	locks := append([]storage.Key{{Lock: storage.LockThreads, ID: id}}, keys(by)...)
+	return storage.Write(ctx, s.DB, locks, func(tx storage.Tx) (wire.ReadState, error) {
 		t, err := thread(tx, by, action.PersonalWrite, id)
 		if err != nil {
 			return wire.ReadState{}, err

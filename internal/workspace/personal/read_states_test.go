@@ -2,6 +2,8 @@ package personal_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -178,4 +180,61 @@ func snapshot(w *team.Team, by authz.Caller) map[string]wire.ReadState {
 		byThread[state.ThreadID] = state
 	}
 	return byThread
+}
+
+// People write and delete while others read: each read_state.updated says what was unread at its place in the log.
+func TestCountsAreOfTheirPlaceInTheLog(t *testing.T) {
+	t.Parallel()
+	team.Each(t, func(w *team.Team) {
+		channel := w.Text()
+		var readers []authz.Caller
+		for i := range 6 {
+			readers = append(readers, w.Member(fmt.Sprint("reader", i), team.OnChannel(channel.ID), wire.LevelWrite))
+		}
+		bob := w.Member("bob", team.OnChannel(channel.ID), wire.LevelWrite)
+		main := channel.MainThreadID
+		events := w.Emitted(func() {
+			var work sync.WaitGroup
+			for range 4 {
+				work.Go(func() {
+					for i := range 40 {
+						said := w.Say(bob, main, "hello @reader0")
+						if i%5 == 4 {
+							require.NoError(w, w.Domain.DeleteMessage(w.Context(), bob, said.ID))
+						}
+					}
+				})
+			}
+			for _, reader := range readers {
+				work.Go(func() {
+					for i := range int64(60) {
+						read(w, reader, main, i)
+					}
+				})
+			}
+			work.Wait()
+		})
+		unread, states := map[int64]bool{}, 0 // by thread_seq
+		for _, record := range events {
+			switch record.Type {
+			case eventlog.MessageCreated:
+				unread[payload[wire.MessageEvent](w, record).Message.ThreadSeq] = true
+			case eventlog.MessageDeleted:
+				delete(unread, payload[wire.MessageEvent](w, record).Message.ThreadSeq)
+			case eventlog.ReadStateUpdated:
+				state, want := payload[wire.ReadStateEvent](w, record).ReadState, int64(0)
+				for seq := range unread {
+					if seq > state.LastReadSeq {
+						want++
+					}
+				}
+				require.Equal(w, want, state.UnreadCount, "ES-14 at %d", record.Seq)
+				if record.AudienceID == readers[0].Principal {
+					require.Equal(w, want, state.MentionCount, "ES-14 at %d", record.Seq)
+				}
+				states++
+			}
+		}
+		require.Greater(w, states, 100)
+	})
 }
