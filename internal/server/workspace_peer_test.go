@@ -282,15 +282,27 @@ func (c *company) hush() {
 	c.talking.Wait()
 }
 
+// counts answers how many messages were acknowledged, and given up, until now.
+func (c *company) counts() (acked, unknown int) {
+	for _, p := range c.peers {
+		p.mu.Lock()
+		acked, unknown = acked+len(p.acked)+len(p.sent), unknown+p.unknown
+		p.mu.Unlock()
+	}
+	return acked, unknown
+}
+
 // agreed ends the talk and holds everybody against the server.
 func (c *company) agreed() {
 	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		acked, _ := c.counts()
+		return acked > 50
+	}, 2*patience, 50*time.Millisecond, "too little happened to prove anything")
 	c.hush()
-	acked, unknown := 0, 0
 	for _, p := range c.peers {
 		p.agreed(c.threads)
-		acked, unknown = acked+len(p.acked)+len(p.sent), unknown+p.unknown
 	}
+	acked, unknown := c.counts()
 	c.t.Logf("%d messages acknowledged, %d given up", acked, unknown)
-	require.Greater(c.t, acked, 50, "too little happened to prove anything")
 }
