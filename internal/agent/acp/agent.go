@@ -61,7 +61,7 @@ type Agent struct {
 	endLife context.CancelFunc
 	told    context.Context // ends with Stop: what a dead agent still said is worth telling
 	endTold context.CancelFunc
-	calls   sync.WaitGroup // requests of ours
+	calls   sync.WaitGroup // requests of ours; added to under mu while not over
 	slot    chan struct{}  // holds the one request of ours that is open
 	cancels chan struct{}  // holds the one cancellation that is being written
 	wrote   atomic.Pointer[time.Time]
@@ -74,6 +74,7 @@ type Agent struct {
 	err       error      // set before done is closed
 	garbage   *GarbageError
 	stopping  bool
+	over      bool // the agent is being put away: nothing is asked of it any more
 	ready     bool // initialize was answered
 	hello     acpsdk.InitializeResponse
 	session   acpsdk.SessionId
@@ -236,6 +237,9 @@ func (a *Agent) finish() {
 	_ = a.process.stdin.Close() // lets a write that nobody reads any more return
 	<-a.conn.Done()
 	a.gate.drain()
+	a.mu.Lock()
+	a.over = true
+	a.mu.Unlock()
 	a.calls.Wait()
 	a.process.group.close()
 	_ = a.files.close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 
@@ -35,10 +36,10 @@ func ask[T any](ctx context.Context, a *Agent, what, method string, params any, 
 	answers := make(chan answer, 1)
 	open := &call{prompt: method == acpsdk.AgentMethodSessionPrompt, settled: make(chan struct{})}
 	a.mu.Lock()
-	if a.stopping {
+	if err := a.refuses(); err != nil {
 		a.mu.Unlock()
 		<-a.slot
-		return none, ErrStopped
+		return none, a.failed(ctx, what, err)
 	}
 	a.call, a.cancelled = open, false
 	a.calls.Add(1)
@@ -70,8 +71,23 @@ func ask[T any](ctx context.Context, a *Agent, what, method string, params any, 
 	}
 }
 
+// refuses answers why nothing may be asked of the agent any more, nil when it may; mu is held.
+func (a *Agent) refuses() error {
+	switch {
+	case a.stopping:
+		return ErrStopped
+	case a.over:
+		return errOver
+	default:
+		return nil
+	}
+}
+
 // failed answers why a request got no result: what ended the agent, if it has ended or does not listen any more.
 func (a *Agent) failed(ctx context.Context, what string, err error) error {
+	if errors.Is(err, ErrStopped) {
+		return err
+	}
 	select {
 	case <-a.conn.Done():
 	case <-a.deaf:
@@ -133,7 +149,7 @@ func (a *Agent) unheard() {
 	default:
 	}
 	close(a.deaf)
-	if !a.stopping {
+	if a.refuses() == nil {
 		a.calls.Go(a.closed)
 	}
 }

@@ -17,6 +17,9 @@ var (
 	ErrBusy = errors.New("agent works on another prompt")
 	// ErrNoSession is a call that needs Open first.
 	ErrNoSession = errors.New("agent has no session open")
+
+	// errOver is a request to an agent that is being put away; Agent.failed answers why it is.
+	errOver = errors.New("agent has ended")
 )
 
 // ExitError is an agent whose process ended, or closed its output, without being asked to.

@@ -204,7 +204,7 @@ func (a *Agent) Cancel(ctx context.Context) error {
 	}
 	written, err := a.writeCancel(session)
 	if err != nil {
-		return err
+		return a.failed(ctx, "cancel prompt", err)
 	}
 	select {
 	case err := <-written:
@@ -229,9 +229,9 @@ func (a *Agent) toCancel() (session acpsdk.SessionId, running bool) {
 func (a *Agent) writeCancel(session acpsdk.SessionId) (written <-chan error, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stopping {
+	if err := a.refuses(); err != nil {
 		<-a.cancels
-		return nil, ErrStopped
+		return nil, err
 	}
 	result := make(chan error, 1)
 	a.calls.Go(func() {
