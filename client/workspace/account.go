@@ -48,6 +48,7 @@ type Account struct {
 	at      Position
 	changed chan struct{} // closed, and replaced, when something came to rest
 	live    bool
+	failed  error // what Run ended with, until it runs again
 }
 
 // OpenAccount opens an account from its store. It makes no request.
@@ -106,6 +107,16 @@ func (a *Account) Close() error {
 // Run connects, keeps the copy up to date and sends the outbox until ctx ends; then it answers nil. It ends by
 // itself as Gateway.Run does, after ErrRevoked with everything deleted (ES-8.5), and when the store fails.
 func (a *Account) Run(ctx context.Context) error {
+	a.rest(func() { a.failed = nil })
+	err := a.run(ctx)
+	if err != nil {
+		a.outbox.stop(err)
+		a.rest(func() { a.failed = err })
+	}
+	return err
+}
+
+func (a *Account) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var parts sync.WaitGroup
@@ -164,7 +175,8 @@ func (a *Account) LoadOlder(ctx context.Context, thread string) (bool, error) {
 	return a.client.LoadOlder(ctx, a.state, thread)
 }
 
-// Settle waits until the connection is live and everything the State needs is loaded.
+// Settle waits until the connection is live and everything the State needs is loaded. Its error is that ctx has ended, or
+// what Run has ended with.
 func (a *Account) Settle(ctx context.Context) error {
 	return a.await(ctx, func() bool { return a.live && len(a.state.Needs()) == 0 })
 }
@@ -177,8 +189,11 @@ func (a *Account) SettleAt(ctx context.Context, seq int64) error {
 func (a *Account) await(ctx context.Context, ready func() bool) error {
 	for {
 		a.mu.Lock()
-		done, changed := ready(), a.changed
+		done, changed, failed := ready(), a.changed, a.failed
 		a.mu.Unlock()
+		if failed != nil {
+			return fmt.Errorf("account has stopped: %w", failed)
+		}
 		if done {
 			return nil
 		}

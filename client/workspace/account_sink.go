@@ -105,7 +105,8 @@ func (a *accountSink) Resync(ctx context.Context, _ wire.Resync) (Position, erro
 		return Position{}, err
 	}
 	channels, threads := a.state.Discard()
-	if err := a.config.Store.Discard(ctx); err != nil {
+	a.rest(func() { a.at = Position{} }) // the old one stands for a copy that is gone
+	if err := a.config.Store.Discard(context.WithoutCancel(ctx)); err != nil {
 		return Position{}, fmt.Errorf("discard local copy: %w", err)
 	}
 	for _, id := range channels {

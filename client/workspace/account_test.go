@@ -23,7 +23,7 @@ type person struct {
 	stop    func()
 }
 
-func account(t *testing.T, f *fake, store workspace.Store, keys workspace.KeyStore) *person {
+func account(t *testing.T, f *fake, store workspace.Store, keys workspace.KeyStore, hear ...func(workspace.Event)) *person {
 	t.Helper()
 	p := &person{f: f, ended: make(chan error, 1)}
 	config := f.config(t, nil)
@@ -33,6 +33,11 @@ func account(t *testing.T, f *fake, store workspace.Store, keys workspace.KeySto
 	}
 	opened, err := workspace.OpenAccount(t.Context(), workspace.AccountConfig{
 		Client: config, Store: store,
+		OnEvent: func(e workspace.Event) {
+			for _, hear := range hear {
+				hear(e)
+			}
+		},
 		Gateway: workspace.GatewayOptions{Report: func(err error) { f.do(func(*world) { p.reports = append(p.reports, err) }) }},
 	})
 	require.NoError(t, err)

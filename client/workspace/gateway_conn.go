@@ -32,6 +32,7 @@ var errNoAck = errors.New("gateway did not answer a heartbeat")
 // connection is one WebSocket. One goroutine reads and one beats; the sink is served by the goroutine of Run.
 type connection struct {
 	g      *Gateway
+	run    context.Context //nolint:containedctx // of Gateway.Run
 	ctx    context.Context //nolint:containedctx // the connection's own life
 	cancel context.CancelCauseFunc
 	socket *websocket.Conn
@@ -61,7 +62,7 @@ func (g *Gateway) open(ctx context.Context) (*connection, error) {
 	g.client.trace(made, response, started, nil)
 	socket.SetReadLimit(g.options.MaxFrameBytes)
 	c := &connection{
-		g: g, socket: socket,
+		g: g, run: ctx, socket: socket,
 		frames: make(chan wire.Frame, framesAhead), acked: make(chan struct{}, 1), beat: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)

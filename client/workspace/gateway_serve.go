@@ -87,7 +87,7 @@ func (s *serving) signIn(memory *reconnect, from Position) error {
 		case wire.OpError:
 			return s.refusedSignIn(frame)
 		default:
-			s.g.sink.Unknown(s.ctx, frame.Op, frame.D)
+			s.g.sink.Unknown(s.run, frame.Op, frame.D)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (s *serving) refusedSignIn(frame wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	s.g.sink.Failed(s.ctx, failed)
+	s.g.sink.Failed(s.run, failed)
 	problem := &Problem{Wait: min(time.Duration(failed.RetryAfter)*time.Second, maxWait)}
 	problem.Code, problem.Detail, problem.Status = failed.Code, failed.Detail, code.Of(code.Code(failed.Code)).Status
 	return fmt.Errorf("sign in to gateway: %w", problem)
@@ -166,7 +166,7 @@ func (s *serving) ready(memory *reconnect, frame wire.Frame, from Position) erro
 	memory.established(ready.GatewaySessionID, s.window())
 	s.g.enter(CatchingUp)
 	if s.at, err = s.g.sink.Ready(s.ctx, ready, from); err != nil {
-		return sunk(err)
+		return s.unfinished(err)
 	}
 	if from.Known() {
 		return nil
@@ -182,7 +182,7 @@ func (s *serving) resumed(memory *reconnect, frame wire.Frame) error {
 	}
 	memory.established(resumed.GatewaySessionID, s.window())
 	s.g.enter(CatchingUp)
-	return sunk(s.g.sink.Resumed(s.ctx, resumed))
+	return s.unfinished(s.g.sink.Resumed(s.ctx, resumed))
 }
 
 // caughtUp stores the position and says that the connection is live.
@@ -192,7 +192,7 @@ func (s *serving) caughtUp() error {
 		return err
 	}
 	s.g.enter(Live)
-	return sunk(s.g.sink.CaughtUp(s.ctx))
+	return sunk(s.g.sink.CaughtUp(s.run))
 }
 
 // page lets the sink store the position, if it has moved.
@@ -201,7 +201,7 @@ func (s *serving) page() error {
 		return nil
 	}
 	s.unstored = 0
-	return sunk(s.g.sink.Page(s.ctx, s.at))
+	return sunk(s.g.sink.Page(s.run, s.at))
 }
 
 // take handles one frame.
@@ -223,9 +223,18 @@ func (s *serving) take(frame wire.Frame) error {
 	case wire.OpError:
 		return s.failed(frame)
 	default:
-		s.g.sink.Unknown(s.ctx, frame.Op, frame.D)
+		s.g.sink.Unknown(s.run, frame.Op, frame.D)
 		return nil
 	}
+}
+
+// unfinished is sunk for what asks the server: where the connection ended under it nothing is wrong with the sink, and
+// the next connection asks again.
+func (s *serving) unfinished(err error) error {
+	if err != nil && s.ctx.Err() != nil {
+		return context.Cause(s.ctx) //nolint:wrapcheck // as in next
+	}
+	return sunk(err)
 }
 
 func (s *serving) advance(seq int64) {
@@ -247,7 +256,7 @@ func (s *serving) dispatch(frame wire.Frame) error {
 		if !s.live {
 			s.violated("ES-7.2", fmt.Sprintf("ephemeral %s before catchup.complete", event.Type))
 		}
-		s.g.sink.Ephemeral(s.ctx, event)
+		s.g.sink.Ephemeral(s.run, event)
 		return nil
 	}
 	if event.Seq <= s.last {
@@ -258,7 +267,7 @@ func (s *serving) dispatch(frame wire.Frame) error {
 	if event.Seq <= s.at.Seq {
 		return nil
 	}
-	if err := s.g.sink.Event(s.ctx, event); err != nil {
+	if err := s.g.sink.Event(s.run, event); err != nil {
 		return sunk(err)
 	}
 	s.advance(event.Seq)
@@ -287,7 +296,7 @@ func (s *serving) resync(frame wire.Frame) error {
 		return err
 	}
 	if s.at, err = s.g.sink.Resync(s.ctx, why); err != nil {
-		return sunk(err)
+		return s.unfinished(err)
 	}
 	s.advance(s.at.Seq)
 	return s.caughtUp()
@@ -328,7 +337,7 @@ func (s *serving) failed(frame wire.Frame) error {
 	if failed.Op == wire.OpReauth && s.auths.Add(1) < maxReauths {
 		s.own.Go(func() { s.renew(s.g.client.currentNonce()) })
 	}
-	s.g.sink.Failed(s.ctx, failed)
+	s.g.sink.Failed(s.run, failed)
 	return nil
 }
 

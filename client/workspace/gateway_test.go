@@ -28,6 +28,7 @@ type recorder struct {
 	reports []error
 	client  *workspace.Client
 	fail    error
+	hold    func(ctx context.Context) // called for each event, without the lock; set before the gateway runs
 }
 
 func (r *recorder) notef(format string, args ...any) {
@@ -86,7 +87,10 @@ func (r *recorder) Ready(_ context.Context, ready wire.Ready, from workspace.Pos
 
 func (r *recorder) Resumed(context.Context, wire.Resumed) error { r.notef("resumed"); return nil }
 
-func (r *recorder) Event(_ context.Context, e workspace.Event) error {
+func (r *recorder) Event(ctx context.Context, e workspace.Event) error {
+	if r.hold != nil {
+		r.hold(ctx)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seqs = append(r.seqs, e.Seq)

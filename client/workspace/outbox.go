@@ -108,6 +108,14 @@ func (o *Outbox) Hold() {
 	o.open = false
 }
 
+// stop keeps entries back until Open, and answers why to who waits for Idle.
+func (o *Outbox) stop(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open, o.paused = false, why
+	o.tell()
+}
+
 // tell wakes who awaits a change; the lock is held.
 func (o *Outbox) tell() {
 	close(o.changed)
@@ -136,7 +144,8 @@ func (o *Outbox) Entry(id string) (Entry, bool) {
 	return *entry, true
 }
 
-// Idle waits until nothing waits to be sent. What failed or is in conflict is not waited for.
+// Idle waits until nothing waits to be sent. What failed or is in conflict is not waited for. Its error is that ctx has
+// ended, or why nothing is sent any more: ErrSignedOut, or what Account.Run has ended with.
 func (o *Outbox) Idle(ctx context.Context) error {
 	for {
 		o.mu.Lock()

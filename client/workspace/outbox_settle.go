@@ -22,9 +22,7 @@ func (o *Outbox) settle(ctx context.Context, sent Entry, answer Answer, err erro
 	case verdictAsk:
 		return o.refused(ctx, sent, EntryConflict, err)
 	case verdictPause:
-		o.mu.Lock()
-		o.open, o.paused = false, ErrSignedOut
-		o.mu.Unlock()
+		o.stop(ErrSignedOut)
 		o.land(sent.ID)
 		return ErrSignedOut
 	default:

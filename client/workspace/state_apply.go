@@ -171,15 +171,16 @@ func (s *State) dropWindow(thread string) {
 func (s *State) applyChannel(event Event, channel wire.Channel) {
 	channel.Version = event.Resource.Version
 	held, known := s.channels.get(channel.ID)
-	if known && channel.Version <= held.Version || !known && event.Seq <= s.core.SnapshotAt { // a newer snapshot did not have it
+	if known && channel.Version < held.Version || !known && event.Seq <= s.core.SnapshotAt { // a newer snapshot did not have it
 		return
 	}
-	if known {
+	again := known && channel.Version == held.Version // behind an access.changed that was applied again too
+	if !again {
 		channel.SettingsVersion = max(channel.SettingsVersion, held.SettingsVersion)
+		s.channels.put(channel.ID, channel)
 	}
-	s.channels.put(channel.ID, channel)
 	if event.Seq > s.core.SnapshotAt {
-		s.relevel(channel, known && held.ReadOnly)
+		s.relevel(channel, !again && held.ReadOnly)
 	}
 }
 

@@ -118,6 +118,11 @@ func (s *State) mergeSnapshot(snapshot wire.Snapshot) {
 	mergeAll(s.channels, snapshot.Channels, func(v wire.Channel) (string, int64) { return v.ID, v.Version }, func(id string) {
 		s.loseChannel(id, true)
 	})
+	for _, said := range snapshot.Channels { // the levels of the snapshot are of its channels, some of which are newer here
+		if held := s.channels.rows[said.ID]; held.ReadOnly != said.ReadOnly {
+			s.relevel(held, said.ReadOnly)
+		}
+	}
 	mergeAll(s.sidebars, snapshot.Sidebar, func(v wire.Sidebar) (string, int64) { return v.SpaceID, v.Version }, func(string) {})
 	mergeAll(s.agents, snapshot.Agents, func(v wire.Principal) (string, int64) { return v.ID, v.Version }, func(string) {})
 	s.mergeCounts(snapshot.ReadStates, snapshot.HeadSeq)

@@ -26,7 +26,8 @@ func (s *State) applyPersonal(event Event) {
 			s.need(NeedPersonal, "")
 		}
 	case *wire.SidebarEvent:
-		if held := s.sidebars.rows[data.Sidebar.SpaceID]; data.Sidebar.Version > held.Version {
+		held, known := s.sidebars.get(data.Sidebar.SpaceID)
+		if data.Sidebar.Version > held.Version && (known || event.Seq > s.core.SnapshotAt) { // a newer snapshot did not have it
 			s.sidebars.put(data.Sidebar.SpaceID, data.Sidebar)
 		}
 		if event.Truncated {
@@ -121,7 +122,7 @@ func (s *State) Took(answer any) {
 	case wire.Setting:
 		s.applySetting(said)
 	case wire.Sidebar:
-		if said.Version > s.sidebars.rows[said.SpaceID].Version {
+		if said.Version > s.sidebars.rows[said.SpaceID].Version && s.spaces.has(said.SpaceID) {
 			s.sidebars.put(said.SpaceID, said)
 		}
 	case wire.NotificationPref:

@@ -85,3 +85,73 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, `/spaces/s/name: local "one", fresh "two"`, differences[0].String())
 	require.Contains(t, differences[1].String(), "/spaces/x: local nothing")
 }
+
+// What is loaded meets events that came since it was asked for: both orders end in the same (ES-9.3).
+func TestStateAppliesEventsOverWhatIsLoaded(t *testing.T) {
+	t.Parallel()
+	snapshot := func(head, version int64, readOnly bool, level wire.Level) wire.Snapshot {
+		return wire.Snapshot{
+			HeadSeq: head, Principal: wire.Principal{ID: "me"}, Spaces: []wire.Space{{ID: "s", Version: 1}},
+			Channels: []wire.Channel{{ID: "c", SpaceID: "s", ReadOnly: readOnly, Version: version}},
+			Access:   []wire.Access{{Kind: wire.TargetSpace, ID: "s", Level: level}, {Kind: wire.TargetChannel, ID: "c", Level: level}},
+		}
+	}
+	started := func() *workspace.State {
+		state := workspace.NewState("d")
+		state.Start(snapshot(1, 1, false, wire.LevelWrite))
+		return state
+	}
+	apply := func(t *testing.T, state *workspace.State, seq int64, kind string, of wire.Resource, payload any) {
+		t.Helper()
+		event, err := workspace.Decode(wire.Envelope{ID: "i", Seq: seq, Type: kind, Resource: of, Payload: raw(payload)})
+		require.NoError(t, err)
+		require.NoError(t, state.Apply(event))
+	}
+	lock := func(t *testing.T, state *workspace.State, seq, version int64, readOnly bool) {
+		t.Helper()
+		apply(t, state, seq, workspace.TypeChannelUpdated, wire.Resource{Kind: "channel", ID: "c", Version: version},
+			wire.ChannelEvent{Channel: wire.Channel{ID: "c", SpaceID: "s", ReadOnly: readOnly, Version: version}})
+	}
+	level := func(state *workspace.State) wire.Level { return state.Level(wire.TargetChannel, "c") }
+	t.Run("a sidebar of a space that the snapshot has no more", func(t *testing.T) {
+		t.Parallel()
+		state := started()
+		load := state.Begin(workspace.Need{Kind: workspace.NeedSnapshot})
+		apply(t, state, 2, workspace.TypeSidebarUpdated, wire.Resource{Kind: "space", ID: "s"},
+			wire.SidebarEvent{Sidebar: wire.Sidebar{SpaceID: "s", Version: 1}})
+		require.True(t, load.Snapshot(wire.Snapshot{HeadSeq: 3, Principal: wire.Principal{ID: "me"}}))
+		_, there := state.Sidebar("s")
+		require.False(t, there)
+		state.Took(wire.Sidebar{SpaceID: "s", Version: 2})
+		_, there = state.Sidebar("s")
+		require.False(t, there, "nor by the answer to a write of before")
+	})
+	t.Run("a channel was locked after the snapshot", func(t *testing.T) {
+		t.Parallel()
+		state := started()
+		load := state.Begin(workspace.Need{Kind: workspace.NeedSnapshot})
+		lock(t, state, 2, 2, true)
+		require.True(t, load.Snapshot(snapshot(1, 1, false, wire.LevelWrite)))
+		require.Equal(t, wire.LevelRead, level(state))
+	})
+	t.Run("a channel was unlocked after the snapshot", func(t *testing.T) {
+		t.Parallel()
+		state := workspace.NewState("d")
+		state.Start(snapshot(1, 1, true, wire.LevelRead))
+		load := state.Begin(workspace.Need{Kind: workspace.NeedSnapshot})
+		lock(t, state, 2, 2, false)
+		require.True(t, load.Snapshot(snapshot(1, 1, true, wire.LevelRead)))
+		require.Contains(t, state.Needs(), workspace.Need{Kind: workspace.NeedSnapshot}, "only the server knows what the lock hid")
+	})
+	t.Run("a channel was locked after its level changed", func(t *testing.T) {
+		t.Parallel()
+		state := started()
+		load := state.Begin(workspace.Need{Kind: workspace.NeedPersonal})
+		apply(t, state, 2, workspace.TypeAccessChanged, wire.Resource{Kind: "principal", ID: "me"}, wire.AccessChanged{
+			PermissionVersion: 2, Changed: []wire.Access{{Kind: wire.TargetChannel, ID: "c", Level: wire.LevelWrite}},
+		})
+		lock(t, state, 3, 2, true)
+		require.True(t, load.Personal(workspace.Personal{}))
+		require.Equal(t, wire.LevelRead, level(state))
+	})
+}
