@@ -157,11 +157,39 @@ func Authorize(s *Snapshot, by Caller, a action.Action, r Resource, now time.Tim
 	case !sees:
 		return fault.Missing(r.What)
 	case !may:
-		return fault.New(code.Forbidden, "You may not do this.")
+		return fault.New(code.Forbidden, "%s", s.lacks(rule, &r, now))
 	case rule.StepUp && now.Sub(by.AuthTime) > by.StepUpMaxAge:
 		return fault.New(code.StepUpRequired, "Sign in again to do this.")
 	default:
 		return nil
+	}
+}
+
+// lacks says what keeps a principal from an action on something it sees.
+func (s *Snapshot) lacks(rule Rule, r *Resource, now time.Time) string {
+	where, needed := "the instance", rule.level
+	if r.Owner == s.Principal.ID && rule.ownLevel != wire.LevelNone {
+		needed = rule.ownLevel
+	}
+	switch {
+	case rule.own && r.Owner != s.Principal.ID:
+		return "Only who it belongs to may do this."
+	case rule.place == onInstance:
+	case r.ChannelID != "":
+		where = "the channel"
+	case r.SpaceID != "":
+		where = "the space"
+	}
+	if rule.place == onInstance || !reaches(s.granted(r.Place, now), needed) {
+		return "This needs the level " + string(needed) + " on " + where + "."
+	}
+	switch {
+	case r.SpaceArchived:
+		return "The space is archived."
+	case r.Archived:
+		return "The channel is archived."
+	default:
+		return "The channel is read-only: this needs the level " + string(wire.LevelManage) + " on it."
 	}
 }
 

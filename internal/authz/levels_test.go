@@ -90,6 +90,26 @@ func TestLevels(t *testing.T) {
 			require.Empty(t, refused(wire.LevelWrite, action.MessageEdit, open, author))
 			require.Equal(t, code.Forbidden, refused(wire.LevelWrite, action.MessageEdit, readOnly, author))
 		})
+		t.Run("a refusal says what is missing", func(t *testing.T) {
+			for _, row := range []struct {
+				level  wire.Level
+				action action.Action
+				place  authz.Place
+				want   string
+			}{
+				{wire.LevelRead, action.MessageCreate, open, "This needs the level write on the channel."},
+				{wire.LevelWrite, action.MessageCreate, readOnly, "The channel is read-only: this needs the level manage on it."},
+				{wire.LevelOwner, action.MessageCreate, archived, "The channel is archived."},
+				{wire.LevelOwner, action.MessageCreate, archivedSpace, "The space is archived."},
+				{wire.LevelOwner, action.MessageEdit, open, "Only who it belongs to may do this."},
+				{wire.LevelWrite, action.ChannelCreate, authz.Place{SpaceID: space}, "This needs the level manage on the space."},
+				{wire.LevelOwner, action.UserManage, authz.Place{}, "This needs the level owner on the instance."},
+			} {
+				who := people[row.level]
+				err := authz.Authorize(s.load(who.Principal), who, row.action, authz.Resource{What: "Channel", Place: row.place, Owner: "else"}, now)
+				require.Equal(t, row.want, fault.From(err).Message, row.action)
+			}
+		})
 		t.Run("WS-AZ-2 one's own messages can be deleted wherever one could write", func(t *testing.T) {
 			for _, place := range []authz.Place{open, readOnly, archived, archivedSpace} {
 				require.Empty(t, refused(wire.LevelWrite, action.MessageDelete, place, people[wire.LevelWrite].Principal))

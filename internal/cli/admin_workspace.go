@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,7 +168,7 @@ func newRestoreFinalize(a *app) *cobra.Command {
 backup does not have; a new epoch tells them to load everything anew. What consumes the log goes on from its head, and
 every sign-in ends, because the backup may have brought back revoked ones.`
 	from := settingsFlags(cmd, databaseFlag)
-	cmd.Flags().BoolVar(&force, "force", false, "also when it looks as if a server ran")
+	cmd.Flags().BoolVar(&force, "force", false, "also when it looks as if a server runs, or was killed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, _, err := from.load(a, cmd.Flags(), nil)
 		if err != nil {
@@ -186,7 +187,12 @@ every sign-in ends, because the backup may have brought back revoked ones.`
 
 // finalize begins a new timeline. On SQLite it holds the file meanwhile, as a server does.
 func (a *app) finalize(ctx context.Context, url string, force bool) (done finalized, err error) {
-	db, err := storage.Open(ctx, storage.Options{URL: url, Env: a.env, Migrate: storage.MigrateRefuse, Lanes: 1, Readers: 1, Server: !force})
+	db, err := storage.Open(ctx, storage.Options{
+		URL: url, Env: a.env, Migrate: storage.MigrateRefuse, Lanes: 1, Readers: 1, Server: !force, Restored: !force,
+	})
+	if refusal, is := errors.AsType[*storage.Refusal](err); is && refusal.Reason == storage.LeftLog {
+		return finalized{}, &hintedError{err, "If it came with the backup, as the two files of a snapshot of the disk do: --force"}
+	}
 	if err != nil {
 		return finalized{}, err
 	}

@@ -78,8 +78,17 @@ func TestRestoreFinalize(t *testing.T) {
 			require.Equal(t, before.SyncEpoch, logState(t, db).SyncEpoch)
 		})
 		server.Stop(t)
+		t.Run("not beside the commits of another file", func(t *testing.T) {
+			if db.Engine == testkit.SQLite { // which the test has open, as one that was killed had it
+				s.refused(exitFailed, []string{"-wal holds commits", "remove it", "--force"}, "restore", "finalize")
+				require.Equal(t, before.SyncEpoch, logState(t, db).SyncEpoch)
+				before.SyncEpoch = decoded[finalized](s, "restore", "finalize", "--force").SyncEpoch
+			}
+			require.NoError(t, db.DB.Close())
+		})
 		t.Run("WS section 8 a restore has a new epoch and ends sign-ins", func(t *testing.T) {
 			done := decoded[finalized](s, "restore", "finalize")
+			db.DB = testkit.Open(t, storage.Options{URL: db.URL, Migrate: storage.MigrateRefuse})
 			require.NotEqual(t, before.SyncEpoch, done.SyncEpoch)
 			after := logState(t, db)
 			require.Equal(t, done.SyncEpoch, after.SyncEpoch)

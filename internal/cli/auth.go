@@ -47,7 +47,7 @@ Signing in again renews how recently you proved who you are, which some commands
 			if err != nil {
 				return err
 			}
-			return a.login(cmd.Context(), m, with)
+			return a.login(cmd.Context(), m, with, user != "")
 		})
 	}
 	return cmd
@@ -97,10 +97,10 @@ func nonEmpty(text string) (string, error) {
 	return text, nil
 }
 
-func (a *app) login(ctx context.Context, m *membership, with client.Credential) error {
+func (a *app) login(ctx context.Context, m *membership, with client.Credential, byPassword bool) error {
 	answer, err := signIn(ctx, m.client, with)
 	if err != nil {
-		return a.explainSignIn(err)
+		return a.explainSignIn(err, byPassword)
 	}
 	if err := a.rememberServer(m.url); err != nil {
 		return err
@@ -116,13 +116,16 @@ func (a *app) login(ctx context.Context, m *membership, with client.Credential) 
 }
 
 // explainSignIn says what helps when a server lets nobody in.
-func (a *app) explainSignIn(err error) error {
+func (a *app) explainSignIn(err error, byPassword bool) error {
 	refused := client.AsProblem(err)
 	switch {
 	case refused == nil:
 		return err
+	case refused.Code == string(code.InvalidCredentials) && byPassword:
+		return errors.New("the name or the password is not right\n" + //nolint:staticcheck // a sentence for people
+			"`cairn user password NAME` on the server's machine sets a new one.")
 	case refused.Code == string(code.InvalidCredentials):
-		return errors.New("the name, password or code is not right\n" + //nolint:staticcheck // a sentence for people
+		return errors.New("the code is not right\n" + //nolint:staticcheck // as above
 			"A code works once, for ten minutes: `cairn user login-code NAME` makes one.")
 	case refused.Code == string(code.Forbidden) && strings.Contains(refused.Detail, "registered to another account"):
 		return &hintedError{err, "This install is a device of somebody else on that server. Be another device, now and in later commands:\n" +

@@ -15,7 +15,7 @@ import (
 // maxNamed bounds how many objects are looked through for a name; beyond that only ids name them.
 const maxNamed = 10_000
 
-// called finds the one object that is called so, or whose id it is.
+// called finds the one object that is called so, or whose id it is. The last of the names says the most.
 func called[T any](kind, ref string, all []T, is func(T) (id string, names []string)) (T, error) {
 	var found []T
 	for _, one := range all {
@@ -34,11 +34,12 @@ func called[T any](kind, ref string, all []T, is func(T) (id string, names []str
 	case 0:
 		return none, fmt.Errorf("there is no %s %q that you see", kind, ref)
 	default:
-		ids := make([]string, len(found))
+		lines := make([]string, len(found))
 		for i, one := range found {
-			ids[i], _ = is(one)
+			id, names := is(one)
+			lines[i] = id + "  " + names[len(names)-1]
 		}
-		return none, wrongUsage("%d %ss are called %q: name one by its id\n  %s", len(found), kind, ref, strings.Join(ids, "\n  "))
+		return none, wrongUsage("%d %ss are called %q: name one by its id, or by all of its name\n  %s", len(found), kind, ref, strings.Join(lines, "\n  "))
 	}
 }
 
@@ -73,7 +74,7 @@ func aChannel(ctx context.Context, c *client.Client, ref string) (wire.Channel, 
 	}
 	return called("channel", ref, channels, func(ch wire.Channel) (string, []string) {
 		space := nameOf[ch.SpaceID]
-		return ch.ID, []string{ch.Name, "#" + ch.Name, space + "/" + ch.Name, space + "/#" + ch.Name}
+		return ch.ID, []string{ch.Name, "#" + ch.Name, space + "/#" + ch.Name, space + "/" + ch.Name}
 	})
 }
 

@@ -85,10 +85,13 @@ func (a *app) rememberServer(url string) error {
 	return nil
 }
 
-// member opens the sign-in to a server, also where there is none yet.
-func (a *app) member(url string) (*membership, error) {
+// member opens the sign-in to a server; where there is none yet it makes room for one, if it is to.
+func (a *app) member(url string, makes bool) (*membership, error) {
 	if !strings.Contains(url, "://") {
 		return nil, wrongUsage("%q: http:// is missing: http://%s", url, url)
+	}
+	if bare := strings.TrimSuffix(strings.TrimSuffix(url, "/v1"), "/api"); bare != url {
+		return nil, wrongUsage("%s: the address of the server, without the path to its API: %s", url, bare)
 	}
 	device, err := a.deviceID()
 	if err != nil {
@@ -100,6 +103,9 @@ func (a *app) member(url string) (*membership, error) {
 	}
 	name := sha256.Sum256([]byte(url + "\n" + device))
 	m := &membership{url: url, folder: filepath.Join(root, hex.EncodeToString(name[:8]))}
+	if _, err := os.Stat(m.folder); !makes && errors.Is(err, fs.ErrNotExist) {
+		return nil, notSignedIn(url)
+	}
 	var keys client.FileKeys
 	if m.store, keys, err = localstore.OpenIn(m.folder); err != nil {
 		return nil, fmt.Errorf("open the sign-in to %s: %w", url, err)
@@ -121,14 +127,16 @@ func (a *app) signedIn(do func(ctx context.Context, c *client.Client, args []str
 	}
 }
 
-// asMember opens the sign-in to a server, "" for the one that commands speak to, and explains what fails on the way there.
+// asMember opens the sign-in to a server, and explains what fails on the way there. "" is the one that commands speak to,
+// where somebody has to be signed in.
 func (a *app) asMember(ctx context.Context, url string, do func(*membership) error) (err error) {
-	if url == "" {
+	makes := url != ""
+	if !makes {
 		if url, err = a.workspaceURL(); err != nil {
 			return err
 		}
 	}
-	m, err := a.member(url)
+	m, err := a.member(url, makes)
 	if err != nil {
 		return err
 	}
@@ -139,9 +147,13 @@ func (a *app) asMember(ctx context.Context, url string, do func(*membership) err
 		return &unreachableError{m.url, err}
 	}
 	if errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
-		return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", m.url, m.url)
+		return notSignedIn(m.url)
 	}
 	return err
+}
+
+func notSignedIn(url string) error {
+	return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", url, url)
 }
 
 // ofNetwork reports whether the network failed. A number of the operating system alone, as in what fails with a file, has
@@ -175,7 +187,7 @@ func explainProblem(refused *client.Problem) string {
 	case code.InvalidCredentials:
 		return "the sign-in has ended\nSign in again: `cairn auth login`"
 	case code.DevicePending:
-		return "this device waits for approval\nApprove it on one of your other devices, or let an administrator do it."
+		return "this device waits for approval\nOn the server's machine `cairn user devices` lists it and `cairn user approve DEVICE` lets it in; one of your other devices may too."
 	case code.InternalError, code.Unavailable:
 		if refused.TraceID != "" {
 			return fmt.Sprintf("%s (%s)\nThe server's log tells more under request %s.", said, refused.Code, refused.TraceID)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -94,11 +95,24 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 		}))
 		require.GreaterOrEqual(t, files, 3)
 	})
+	t.Run("what nobody signed in to leaves nothing behind", func(t *testing.T) {
+		elsewhere := newShell(t, "CAIRN_URL="+w.url)
+		elsewhere.refused(exitFailed, []string{"nobody is signed in to " + w.url}, "space", "list")
+		root := (&app{environ: elsewhere.environ}).getenv("XDG_CONFIG_HOME")
+		entries, err := os.ReadDir(filepath.Join(root, "cairn", "workspace"))
+		require.True(t, len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)), "%v %v", entries, err)
+	})
+	t.Run("the address is that of the server", func(t *testing.T) {
+		w.refused(exitUsage, []string{"without the path to its API: " + w.url}, "auth", "login", w.url+"/api/v1/")
+		w.refused(exitUsage, []string{"without the path to its API: " + w.url}, "auth", "login", w.url+"/v1")
+	})
 	t.Run("a code works once, and a password again and again", func(t *testing.T) {
 		w.refused(exitFailed, []string{"not right", "login-code"}, "auth", "login", "--code", "AAAA-BBBB-CCCC-DDDD")
 		w.stdin = "a long enough password\n"
 		w.done("user", "password", "ada")
 		require.Contains(t, w.done("auth", "login", "--user", "ada"), "as @ada")
+		w.stdin = "another password\n"
+		w.refused(exitFailed, []string{"the name or the password is not right", "cairn user password"}, "auth", "login", "--user", "ada")
 		w.stdin = ""
 		t.Run("WS-ID-5 signing in again renews the sign-in there is", func(t *testing.T) {
 			login := func() string {
@@ -153,6 +167,12 @@ func TestPlacesAndGrants(t *testing.T) {
 		require.False(t, decoded[wire.Channel](w.shell, "channel", "set", "general", "--read-only=false").ReadOnly)
 		w.refused(exitUsage, []string{"say what to change"}, "channel", "set", "general")
 
+		t.Run("a name of several is told with their spaces", func(t *testing.T) {
+			w.done("space", "create", "Elsewhere")
+			twin := decoded[wire.Channel](w.shell, "channel", "create", "Elsewhere", "general")
+			w.refused(exitUsage, []string{"2 channels are called", channel.ID + "  Atelier/general", twin.ID + "  Elsewhere/general"}, "ws", "read", "general")
+			require.Equal(t, twin.ID, decoded[wire.Channel](w.shell, "channel", "set", "Elsewhere/#general", "--name", "twin").ID)
+		})
 		t.Run("WS-AZ-5 what somebody does not see is not there", func(t *testing.T) {
 			require.Contains(t, bob.call("channel", "list").errs, "none")
 			bob.refused(exitFailed, []string{`no channel "general"`}, "ws", "read", "general")
@@ -172,7 +192,7 @@ func TestPlacesAndGrants(t *testing.T) {
 			w.done("grant", "add", team.ID, "read", "--group", "--space", "Atelier")
 			require.Contains(t, w.done("group", "list"), "@bob")
 			require.Contains(t, bob.done("space", "list"), "Atelier")
-			bob.refused(exitFailed, []string{"may not"}, "channel", "archive", "general")
+			bob.refused(exitFailed, []string{"needs the level manage on the channel"}, "channel", "archive", "general")
 			w.done("group", "remove", "team", "bob")
 			require.Contains(t, bob.call("space", "list").errs, "none")
 		})
@@ -180,6 +200,16 @@ func TestPlacesAndGrants(t *testing.T) {
 		require.Equal(t, wire.ThreadPost, post.Thread.Kind)
 		require.Contains(t, w.done("ws", "threads", "ideas"), "A cairn")
 		require.Contains(t, w.done("ws", "read", post.Thread.ID), "stone on stone")
+		t.Run("what was said is found", func(t *testing.T) {
+			require.Eventually(t, func() bool { return len(decoded[searchFound](w.shell, "ws", "search", "stone").Messages) == 1 },
+				time.Minute, 10*time.Millisecond, "the index follows")
+			out := w.done("ws", "search", "stone", "on")
+			require.Contains(t, out, "Atelier/#ideas\n")
+			require.Contains(t, out, "stone on stone")
+			require.Contains(t, w.call("ws", "search", "nothing-of-this").errs, "none")
+			require.Contains(t, bob.call("ws", "search", "stone").errs, "none")
+			w.refused(exitUsage, []string{"--lines is 1 to 100"}, "ws", "search", "stone", "-n", "101")
+		})
 		require.NotContains(t, w.done("ws", "channels"), "archived")
 		require.NotNil(t, decoded[wire.Channel](w.shell, "channel", "archive", "ideas").ArchivedAt)
 		require.Contains(t, w.done("ws", "channels"), "forum, archived")

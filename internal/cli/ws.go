@@ -17,7 +17,7 @@ import (
 
 func newWS(a *app) *cobra.Command {
 	return a.jsonFlag(group("ws", "Read, write and follow the workspace", []func(*app) *cobra.Command{
-		newWSChannels, newWSThreads, newWSRead, newWSSay, newWSPost, newWSTail, newWSImport,
+		newWSChannels, newWSThreads, newWSRead, newWSSearch, newWSSay, newWSPost, newWSTail, newWSImport,
 	}, a))
 }
 
@@ -124,6 +124,52 @@ func newWSRead(a *app) *cobra.Command {
 	return cmd
 }
 
+// searchFound is what --json says of a search.
+type searchFound struct {
+	Messages []wire.Message `json:"messages"`
+}
+
+func newWSSearch(a *app) *cobra.Command {
+	limit := wsLines
+	cmd := &cobra.Command{Use: "search WORDS...", Short: "Find messages that have all of the words, the newest first", Args: fits}
+	cmd.Flags().IntVarP(&limit, "lines", "n", wsLines, "print at most `N` messages")
+	cmd.RunE = a.signedIn(func(ctx context.Context, c *client.Client, args []string) error {
+		if limit < 1 || limit > maxWSLines {
+			return wrongUsage("--lines is 1 to %d", maxWSLines)
+		}
+		page, err := c.Search(ctx, strings.Join(args, " "), client.Paging{Limit: limit})
+		if err != nil {
+			return err
+		}
+		return a.show(searchFound{orEmpty(page.Items)}, func() error { return a.sayFound(ctx, c, page.Items) })
+	})
+	return cmd
+}
+
+// sayFound prints messages under the names of their channels.
+func (a *app) sayFound(ctx context.Context, c *client.Client, messages []wire.Message) error {
+	if len(messages) == 0 {
+		a.remark("none")
+		return nil
+	}
+	handles, err := handlesOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	places := placesOf(ctx, c)
+	for i, message := range messages {
+		if i == 0 || messages[i-1].ChannelID != message.ChannelID {
+			if err := a.say("%s", places.of(message.ChannelID)); err != nil {
+				return err
+			}
+		}
+		if err := a.sayMessage(ctx, c, handles, message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (a *app) sayMessages(ctx context.Context, c *client.Client, messages []wire.Message) error {
 	if len(messages) == 0 {
 		a.remark("none")
@@ -134,12 +180,19 @@ func (a *app) sayMessages(ctx context.Context, c *client.Client, messages []wire
 		return err
 	}
 	for _, message := range messages {
-		if handles[message.Author.ID] == "" {
-			handles.ask(ctx, c, message.Author)
+		if err := a.sayMessage(ctx, c, handles, message); err != nil {
+			return err
 		}
-		if _, err := fmt.Fprintln(a.out, a.wrapped(messageLine(message, handles))); err != nil {
-			return &printError{err}
-		}
+	}
+	return nil
+}
+
+func (a *app) sayMessage(ctx context.Context, c *client.Client, handles handleBook, message wire.Message) error {
+	if handles[message.Author.ID] == "" {
+		handles.ask(ctx, c, message.Author)
+	}
+	if _, err := fmt.Fprintln(a.out, a.wrapped(messageLine(message, handles))); err != nil {
+		return &printError{err}
 	}
 	return nil
 }

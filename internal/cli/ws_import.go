@@ -108,6 +108,9 @@ func (a *app) importChat(ctx context.Context, c *client.Client, file string, o t
 func (a *app) sayImport(done chatImport) error {
 	err := a.say("%s added, %d were there; the import has %d in %d threads of %d channels",
 		count(int(done.Added), "message"), done.Known, done.Messages, done.Threads, done.Channels)
+	if err == nil && done.Problems > 0 {
+		err = a.say("could not be read: %s", count(int(done.Problems), "item"))
+	}
 	if err != nil || len(done.Left) == 0 {
 		return err
 	}

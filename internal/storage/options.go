@@ -20,6 +20,9 @@ type Options struct {
 	Migrate MigrateMode
 	// Server claims a SQLite file for this process: a second server on it is refused.
 	Server bool
+	// Restored refuses a SQLite file with commits of before beside it, in a -wal file, with LeftLog: whether they belong to
+	// the file, or to the one that a backup took the place of and would be damaged by, cannot be told.
+	Restored bool
 	// Lanes is the number of writing connections on PostgreSQL; 0 is DefaultLanes.
 	Lanes int
 	// Readers bounds the concurrent Reads, each with a connection of its own; 0 is DefaultReaders.

@@ -22,6 +22,7 @@ const (
 	OldSchema       Reason = "old_schema"
 	InUse           Reason = "in_use"
 	Unreachable     Reason = "unreachable"
+	LeftLog         Reason = "left_log"
 )
 
 // Refusal says why a database cannot be used and what to do about it. It never shows a password.

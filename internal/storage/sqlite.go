@@ -50,6 +50,11 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 			return nil, err
 		}
 	}
+	if options.Restored {
+		if err := mustStandAlone(path); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkSQLite(ctx, path, options.Migrate); err != nil {
 		return nil, err
 	}
@@ -87,6 +92,19 @@ func checkFolder(path string) error {
 		return refuse(ForeignDatabase, nil, "%s is not a file", path)
 	}
 	return nil
+}
+
+// mustStandAlone refuses a file that is not all there is of its database.
+func mustStandAlone(path string) error {
+	info, err := os.Stat(path + "-wal")
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && info.Size() == 0:
+		return nil
+	case err != nil:
+		return refuse(LeftLog, err, "%s-wal cannot be read", path)
+	}
+	return refuse(LeftLog, nil, "%s-wal holds commits of a server that was killed; it belongs to the file that was here before the restore, "+
+		"and would damage this one: remove it and %s-shm", path, path)
 }
 
 func (e *sqliteEngine) name() string { return "sqlite" }

@@ -75,7 +75,7 @@ func (b *batcher) addPart(ctx context.Context, channel wire.ImportChannel, threa
 		b.order = append(b.order, k)
 	}
 	if p.seen[m.SourceID] {
-		b.run.report.Known++ // the export says it twice
+		b.run.left("messages that the export has twice")
 		return nil
 	}
 	p.seen[m.SourceID] = true
@@ -111,6 +111,9 @@ func (b *batcher) flush(ctx context.Context) error {
 
 // send hands over what waits of one thread.
 func (b *batcher) send(ctx context.Context, k key) error {
+	if err := b.run.begin(ctx); err != nil {
+		return err
+	}
 	p := b.waiting[k]
 	receipt, err := b.run.target.ImportBatch(ctx, b.run.report.Import.ID, p.batch)
 	refused := b.takesNoMore(err, p)

@@ -21,6 +21,7 @@ type server struct {
 	threads map[string][]wire.ImportMessage // by channel name and thread title, "main" for the main timeline
 	known   map[string]bool
 	titles  map[string]string // by source id
+	started bool
 	done    bool
 	// failAfter makes it fail after so many batches; 0 never.
 	failAfter int
@@ -36,6 +37,7 @@ func newServer(tb testing.TB) *server {
 }
 
 func (s *server) StartImport(_ context.Context, in wire.NewImport) (wire.Import, error) {
+	s.started = true
 	return wire.Import{ID: "import", SpaceID: in.SpaceID, Source: in.Source, State: "running"}, nil
 }
 

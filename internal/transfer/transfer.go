@@ -106,14 +106,14 @@ func Run(ctx context.Context, target Target, file string, o Options) (Report, er
 	}
 	defer place.close()
 	r := &run{Options: o, target: target, source: source, position: place, report: Report{Left: map[string]int64{}, Total: source.total}}
-	if r.report.Import, err = target.StartImport(ctx, wire.NewImport{SpaceID: o.SpaceID, Source: o.Source}); err != nil {
-		return r.report, fmt.Errorf("begin import: %w", err)
-	}
 	r.batches = newBatcher(r)
 	if err := r.read(ctx); err != nil {
 		return r.report, err
 	}
 	if err := r.batches.flush(ctx); err != nil {
+		return r.report, err
+	}
+	if err := r.begin(ctx); err != nil {
 		return r.report, err
 	}
 	if r.report.Import, err = target.FinishImport(ctx, r.report.Import.ID); err != nil {
@@ -131,6 +131,18 @@ type run struct {
 	position *position
 	batches  *batcher
 	report   Report
+}
+
+// begin begins the import on the server, once: not before there is something to bring, for a file that turns out to be
+// something else leaves nothing there.
+func (r *run) begin(ctx context.Context) (err error) {
+	if r.report.Import.ID != "" {
+		return nil
+	}
+	if r.report.Import, err = r.target.StartImport(ctx, wire.NewImport{SpaceID: r.SpaceID, Source: r.Source}); err != nil {
+		return fmt.Errorf("begin import: %w", err)
+	}
+	return nil
 }
 
 func (r *run) read(ctx context.Context) error {
