@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,7 +122,16 @@ func newChannelCreate(a *app) *cobra.Command {
 		if forum {
 			made.Kind = wire.ChannelForum
 		}
-		made.SpaceID, made.Name = space.ID, args[1]
+		made.SpaceID, made.Name = space.ID, strings.TrimPrefix(args[1], "#")
+		there, err := allChannels(ctx, c, space.ID)
+		if err != nil {
+			return err
+		}
+		for _, one := range there {
+			if strings.EqualFold(one.Name, made.Name) {
+				return fmt.Errorf("%s has a channel %s already: %s", space.Name, one.Name, one.ID)
+			}
+		}
 		channel, err := c.CreateChannel(ctx, made)
 		if err != nil {
 			return err

@@ -187,7 +187,8 @@ func explainProblem(refused *client.Problem) string {
 	case code.InvalidCredentials:
 		return "the sign-in has ended\nSign in again: `cairn auth login`"
 	case code.DevicePending:
-		return "this device waits for approval\nOn the server's machine `cairn user devices` lists it and `cairn user approve DEVICE` lets it in; one of your other devices may too."
+		return "this device waits for approval\n" +
+			"On the server's machine `cairn user devices` lists it and `cairn user approve DEVICE` lets it in; one of your other devices may too."
 	case code.InternalError, code.Unavailable:
 		if refused.TraceID != "" {
 			return fmt.Sprintf("%s (%s)\nThe server's log tells more under request %s.", said, refused.Code, refused.TraceID)

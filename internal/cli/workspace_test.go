@@ -167,6 +167,10 @@ func TestPlacesAndGrants(t *testing.T) {
 		require.False(t, decoded[wire.Channel](w.shell, "channel", "set", "general", "--read-only=false").ReadOnly)
 		w.refused(exitUsage, []string{"say what to change"}, "channel", "set", "general")
 
+		t.Run("a name stands for one channel of a space", func(t *testing.T) {
+			w.refused(exitFailed, []string{"Atelier has a channel general already: " + channel.ID}, "channel", "create", "Atelier", "#General")
+			require.Equal(t, "hash", decoded[wire.Channel](w.shell, "channel", "create", "Atelier", "#hash").Name)
+		})
 		t.Run("a name of several is told with their spaces", func(t *testing.T) {
 			w.done("space", "create", "Elsewhere")
 			twin := decoded[wire.Channel](w.shell, "channel", "create", "Elsewhere", "general")
