@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -38,16 +37,4 @@ func backoffDelay(failures int, asked time.Duration, chance float64) time.Durati
 		return asked + time.Duration(chance*float64(asked/10))
 	}
 	return wait
-}
-
-// sleep waits, and reports false when ctx ended first.
-func sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -2,12 +2,11 @@ package sessions
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -68,11 +67,11 @@ type RequestTrace struct {
 // Errors of this package that are not answers of the server.
 var (
 	// ErrResponseTooLarge is an answer over Config.MaxResponseBytes.
-	ErrResponseTooLarge = errors.New("answer is larger than the limit")
+	ErrResponseTooLarge = httpkit.ErrResponseTooLarge
 	// ErrForeignRedirect is a redirect to another origin, which would have carried the key along.
-	ErrForeignRedirect = errors.New("refused to follow a redirect to another origin")
+	ErrForeignRedirect = httpkit.ErrForeignRedirect
 	// ErrEmptyReference is an empty session reference or id, which would address another route.
-	ErrEmptyReference = errors.New("reference is empty")
+	ErrEmptyReference = httpkit.ErrEmptyReference
 )
 
 // Client speaks to one server as one user on one device.
@@ -85,7 +84,7 @@ type Client struct {
 
 // New checks c and answers a Client. It makes no request.
 func New(c Config) (*Client, error) {
-	base, err := parseBase(c.BaseURL)
+	base, err := httpkit.ParseBase(c.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func New(c Config) (*Client, error) {
 	if c.Attempts <= 0 {
 		c.Attempts = DefaultAttempts
 	}
-	rest := guarded(c.HTTP, base)
+	rest := httpkit.Guarded(c.HTTP, base)
 	stream := *rest
 	stream.Timeout = 0
 	return &Client{config: c, base: strings.TrimRight(base.String(), "/"), rest: rest, stream: &stream}, nil
@@ -112,46 +111,6 @@ func (c *Client) Close() { c.rest.CloseIdleConnections() }
 
 // DeviceID answers the configured device id.
 func (c *Client) DeviceID() string { return c.config.Device.ID }
-
-func parseBase(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	if err != nil {
-		return nil, errors.New("parse base URL: not a URL") // the cause would repeat what it was given
-	}
-	switch {
-	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, errors.New("parse base URL: it must be http or https with a host")
-	case base.User != nil, base.RawQuery != "", base.Fragment != "":
-		return nil, errors.New("parse base URL: it must carry no user, query or fragment")
-	}
-	return base, nil
-}
-
-// guarded answers a copy of given that never takes a request, and with it the key, to another origin.
-func guarded(given *http.Client, base *url.URL) *http.Client {
-	var copied http.Client
-	if given != nil {
-		copied = *given
-	} else if shared, ok := http.DefaultTransport.(*http.Transport); ok {
-		own := shared.Clone()
-		own.MaxIdleConnsPerHost = 16
-		copied.Transport = own
-	}
-	copied.CheckRedirect = func(next *http.Request, via []*http.Request) error {
-		if !sameOrigin(next.URL, base) {
-			return ErrForeignRedirect
-		}
-		if len(via) >= 5 {
-			return errors.New("followed 5 redirects")
-		}
-		return nil
-	}
-	return &copied
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
-}
 
 // identify puts who calls into the headers (SS-HTTP-2, SS-DEV-0).
 func (c *Client) identify(header http.Header) {
@@ -178,29 +137,4 @@ func headerText(text string) string {
 		}
 		return r
 	}, text))
-}
-
-// path joins already fixed parts and escaped variables: every odd part is a variable.
-func path(parts ...string) (string, error) {
-	var built strings.Builder
-	for i, part := range parts {
-		if i%2 == 0 {
-			built.WriteString(part)
-			continue
-		}
-		if part == "" {
-			return "", fmt.Errorf("build path %s…: %w", built.String(), ErrEmptyReference)
-		}
-		built.WriteString(escapeSegment(part))
-	}
-	return built.String(), nil
-}
-
-// escapeSegment makes any text one path segment (SS-REF-1). "." and ".." are spelled out, because
-// everything between here and the server would resolve them.
-func escapeSegment(text string) string {
-	if text == "." || text == ".." {
-		return strings.ReplaceAll(text, ".", "%2E")
-	}
-	return url.PathEscape(text)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -130,7 +131,7 @@ func (e *Executor) mark(controlID string) bool {
 		if err == nil {
 			return true
 		}
-		if e.refused("mark control applied", err) || !sleep(e.run, wait.next(retryAfter(err))) {
+		if e.refused("mark control applied", err) || !httpkit.Sleep(e.run, wait.next(retryAfter(err))) {
 			return false
 		}
 	}
@@ -156,7 +157,7 @@ func (e *Executor) follow(ctx context.Context) {
 		if !errors.Is(err, ErrBrokenStream) && e.refused("follow session", err) {
 			return
 		}
-		if !sleep(ctx, wait.next(retryAfter(err))) { // meanwhile controls are read now and then
+		if !httpkit.Sleep(ctx, wait.next(retryAfter(err))) { // meanwhile controls are read now and then
 			return
 		}
 	}

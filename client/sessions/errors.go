@@ -3,13 +3,12 @@ package sessions
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -109,7 +108,7 @@ func refusal(response *http.Response, body []byte) *APIError {
 	refused := &APIError{
 		Status:     response.StatusCode,
 		TraceID:    response.Header.Get(wire.HeaderTrace),
-		RetryAfter: parseRetryAfter(response.Header.Get("Retry-After"), time.Now()),
+		RetryAfter: httpkit.ParseWait(response.Header.Get("Retry-After"), time.Now(), maxRetryAfter),
 	}
 	var decoded wire.Error
 	if json.Unmarshal(body, &decoded) == nil && decoded.Error.Code != "" {
@@ -124,21 +123,6 @@ func (e *APIError) fill(body wire.ErrorBody) {
 	e.Code, e.Message, e.Type, e.Details = code.Code(body.Code), body.Message, body.Type, body.Details
 }
 
-// parseRetryAfter reads seconds or an HTTP date (RFC 9110 section 10.2.3); 0 when absent or senseless.
-func parseRetryAfter(text string, now time.Time) time.Duration {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, min(at.Sub(now), maxRetryAfter))
-	}
-	return 0
-}
-
 // retryAfter answers what the refusal in err asks to wait; 0 for nothing.
 func retryAfter(err error) time.Duration {
 	if refused := AsAPIError(err); refused != nil {
@@ -149,7 +133,7 @@ func retryAfter(err error) time.Duration {
 
 // worthRetry reports whether the same request may succeed later: a lost answer, 408, 425, 429 or 5xx.
 func worthRetry(err error) bool {
-	for _, final := range []error{ErrForeignRedirect, ErrResponseTooLarge, ErrTooManyRecipients, errNotSent} {
+	for _, final := range []error{ErrForeignRedirect, ErrResponseTooLarge, ErrTooManyRecipients, httpkit.ErrNotSent} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -164,11 +148,4 @@ func worthRetry(err error) bool {
 	default:
 		return refused.Status >= 500 && refused.Status != http.StatusNotImplemented
 	}
-}
-
-// errNotSent marks a request that could not even be built: trying again cannot help.
-var errNotSent = errors.New("request was not sent")
-
-func notSent(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errNotSent, fmt.Errorf(format, args...))
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -184,7 +185,7 @@ func (e *Executor) claim(ctx context.Context, ref string) (time.Time, error) {
 			e.lease, e.session = lease, lease.SessionID
 			return asked, nil
 		}
-		if tried >= e.client.config.Attempts || !worthRetry(err) || !sleep(ctx, wait.next(retryAfter(err))) {
+		if tried >= e.client.config.Attempts || !worthRetry(err) || !httpkit.Sleep(ctx, wait.next(retryAfter(err))) {
 			return asked, err
 		}
 	}

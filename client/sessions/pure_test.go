@@ -3,7 +3,6 @@ package sessions
 import (
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -179,26 +178,6 @@ func FuzzParser(f *testing.F) {
 			require.NotContains(t, event.name, "\n")
 		}
 	})
-}
-
-func TestEscapeSegment(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"a b": "a%20b", "a/b?c#d": "a%2Fb%3Fc%23d", ".": "%2E", "..": "%2E%2E", "...": "...", "ă%": "%C4%83%25",
-	} {
-		require.Equal(t, want, escapeSegment(text))
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "\t7": 7 * time.Second, "-1": 0, "x": 0, "99999": maxRetryAfter,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
-	} {
-		require.Equal(t, want, parseRetryAfter(text, now), "%q", text)
-	}
 }
 
 func TestAPIError(t *testing.T) {

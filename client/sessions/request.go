@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -58,7 +58,7 @@ func (c *Client) perform(ctx context.Context, made call) (Answer, error) {
 		if err == nil || !made.repeat || tried >= c.config.Attempts || !worthRetry(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		if !sleep(ctx, wait.next(retryAfter(err))) {
+		if !httpkit.Sleep(ctx, wait.next(retryAfter(err))) {
 			return answer, err
 		}
 	}
@@ -74,11 +74,11 @@ func (c *Client) attempt(ctx context.Context, made call) (Answer, error) {
 	started := time.Now()
 	response, err := c.rest.Do(request)
 	if err != nil {
-		err = fmt.Errorf("request %s %s: %w", made.method, made.path, bare(err))
+		err = fmt.Errorf("request %s %s: %w", made.method, made.path, httpkit.Bare(err))
 		c.trace(made.method, made.path, nil, started, err)
 		return Answer{}, err
 	}
-	defer closeQuietly(response.Body)
+	defer httpkit.CloseQuietly(response.Body)
 	answer, err := c.read(response)
 	c.trace(made.method, made.path, response, started, err)
 	if err != nil {
@@ -94,15 +94,15 @@ func (c *Client) request(ctx context.Context, made call) (*http.Request, error) 
 	}
 	var body io.Reader
 	if made.body != nil {
-		encoded, err := encode(made.body)
+		encoded, err := httpkit.Encode(made.body)
 		if err != nil {
-			return nil, notSent("encode body of %s %s: %w", made.method, made.path, err)
+			return nil, httpkit.NotSent("encode body of %s %s: %w", made.method, made.path, err)
 		}
 		body = bytes.NewReader(encoded)
 	}
 	request, err := http.NewRequestWithContext(ctx, made.method, target, body)
 	if err != nil {
-		return nil, notSent("build request %s %s: %w", made.method, made.path, err)
+		return nil, httpkit.NotSent("build request %s %s: %w", made.method, made.path, err)
 	}
 	c.identify(request.Header)
 	request.Header.Set("Accept", "application/json")
@@ -110,17 +110,6 @@ func (c *Client) request(ctx context.Context, made call) (*http.Request, error) 
 		request.Header.Set("Content-Type", "application/json")
 	}
 	return request, nil
-}
-
-// encode writes JSON without touching <, > and & in opaque payloads (SS-OBJ-1).
-func encode(value any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("encode JSON: %w", err)
-	}
-	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
 }
 
 // read takes the whole body, at most the limit, and turns a refusal into an *APIError.
@@ -153,14 +142,3 @@ func (c *Client) trace(method, path string, response *http.Response, started tim
 	}
 	c.config.Trace(seen)
 }
-
-// bare takes the URL, and with it the query, out of an error of net/http.
-func bare(err error) error {
-	if wrapped, is := errors.AsType[*url.Error](err); is {
-		return wrapped.Err
-	}
-	return err
-}
-
-// closeQuietly closes what was only read: nothing can be lost any more.
-func closeQuietly(body io.Closer) { _ = body.Close() }

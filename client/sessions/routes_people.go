@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -34,7 +35,7 @@ func (p DevicePatch) MarshalJSON() ([]byte, error) {
 	if p.Capabilities != nil {
 		fields["capabilities"] = append([]string{}, *p.Capabilities...)
 	}
-	return encode(fields)
+	return httpkit.Encode(fields)
 }
 
 // PatchDevice changes one of the caller's devices.

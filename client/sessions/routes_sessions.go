@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -95,7 +96,7 @@ func (p SessionPatch) MarshalJSON() ([]byte, error) {
 	if p.Archived != nil {
 		fields["archived"] = *p.Archived
 	}
-	return encode(fields)
+	return httpkit.Encode(fields)
 }
 
 // PatchSession changes title or archived; for owners (SS-SES-5).
@@ -121,7 +122,7 @@ func (c *Client) Audit(ctx context.Context, sessionID string) ([]wire.AuditEntry
 // fetchAt makes the call at a path of fixed parts and variables, in turn.
 func fetchAt[T any](ctx context.Context, c *Client, made call, parts ...string) (T, error) {
 	var err error
-	if made.path, err = path(parts...); err != nil {
+	if made.path, err = httpkit.Path(parts...); err != nil {
 		var none T
 		return none, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -74,9 +75,9 @@ func (v *Viewer) openSocket(ctx context.Context, watch *watchdog, at string, aft
 // dialRefusal answers why the server did not upgrade.
 func dialRefusal(response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols || response.Body == nil {
-		return bare(err)
+		return httpkit.Bare(err)
 	}
-	defer closeQuietly(response.Body)
+	defer httpkit.CloseQuietly(response.Body)
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if readErr != nil {
 		return fmt.Errorf("read answer: %w", readErr)
@@ -130,9 +131,9 @@ func (s *socket) say(is stance) error {
 }
 
 func (s *socket) write(message any) error {
-	encoded, err := encode(message)
+	encoded, err := httpkit.Encode(message)
 	if err != nil {
-		return notSent("encode message: %w", err)
+		return httpkit.NotSent("encode message: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, socketWriteTimeout)
 	defer cancel()

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 )
 
 // openStream opens the SSE stream (SS-STR-1).
@@ -21,7 +23,7 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return nil, notSent("build request GET %s: %w", at, err)
+		return nil, httpkit.NotSent("build request GET %s: %w", at, err)
 	}
 	v.client.identify(request.Header)
 	request.Header.Set("Accept", "text/event-stream")
@@ -29,14 +31,14 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	started := time.Now()
 	response, err := v.client.stream.Do(request) //nolint:bodyclose // the source closes it
 	if err != nil {
-		err = fmt.Errorf("open stream: %w", bare(err))
+		err = fmt.Errorf("open stream: %w", httpkit.Bare(err))
 		v.client.trace(http.MethodGet, at, nil, started, err)
 		return nil, err
 	}
 	err = acceptStream(response)
 	v.client.trace(http.MethodGet, at, response, started, err)
 	if err != nil {
-		closeQuietly(response.Body)
+		httpkit.CloseQuietly(response.Body)
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	body := watchedReader{response.Body, watch}
@@ -86,7 +88,7 @@ func (s *eventStream) next() (string, []byte, error) {
 	return name, data, nil
 }
 
-func (s *eventStream) close() { closeQuietly(s.body) }
+func (s *eventStream) close() { httpkit.CloseQuietly(s.body) }
 
 // parser reads text/event-stream (HTML Living Standard, section 9.2.6). Lines end with LF, CR or CR LF; comments,
 // ids, retry and unknown fields are skipped; an event that the end of the stream cuts off is dropped.

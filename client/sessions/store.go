@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -37,7 +38,7 @@ func (e *Executor) store(plain []wire.IncomingEvent) int {
 			batch = batch[:len(batch)/2]
 		case refusesEvents(err) && e.options.Refused != nil && !replaced:
 			batch, replaced = e.instead(plain[0], err), true
-		case e.refused("append events", err), !sleep(e.run, wait.next(retryAfter(err))):
+		case e.refused("append events", err), !httpkit.Sleep(e.run, wait.next(retryAfter(err))):
 			return 0
 		}
 	}
@@ -77,7 +78,7 @@ func (e *Executor) seal(batch []wire.IncomingEvent) []wire.IncomingEvent {
 		if err == nil {
 			return boxes
 		}
-		if e.refused("seal events", err) || !sleep(e.run, wait.next(retryAfter(err))) {
+		if e.refused("seal events", err) || !httpkit.Sleep(e.run, wait.next(retryAfter(err))) {
 			return nil
 		}
 	}
@@ -91,7 +92,7 @@ func (e *Executor) sealOnce(batch []wire.IncomingEvent) ([]wire.IncomingEvent, e
 	boxes := slices.Clone(batch)
 	for i := range boxes {
 		if boxes[i].Payload, err = Seal(boxes[i].Payload, recipients); err != nil {
-			return nil, notSent("%w", err)
+			return nil, httpkit.NotSent("%w", err)
 		}
 	}
 	return boxes, nil

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 )
 
@@ -193,7 +194,7 @@ func (r *viewing) ending(ctx context.Context, err error) error {
 		return consumer.error
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, ErrEmptyReference), errors.Is(err, errNotSent), errors.Is(err, ErrForeignRedirect):
+	case errors.Is(err, ErrEmptyReference), errors.Is(err, httpkit.ErrNotSent), errors.Is(err, ErrForeignRedirect):
 		return err
 	case errors.As(err, &closed) && closed.final():
 		return err
@@ -216,7 +217,7 @@ func (r *viewing) pause(ctx context.Context, reason error) error {
 	if err := r.take(ConnectionFrame{State: Lost, RetryIn: wait, Err: reason}); err != nil {
 		return err
 	}
-	if !sleep(ctx, wait) {
+	if !httpkit.Sleep(ctx, wait) {
 		return ctx.Err()
 	}
 	return nil
@@ -272,7 +273,7 @@ func (v *Viewer) open(ctx context.Context, watch *watchdog, after int64) (source
 	if v.options.Transport == WebSocket {
 		route = "/ws"
 	}
-	at, err := path("/v1/sessions/", v.ref, route)
+	at, err := httpkit.Path("/v1/sessions/", v.ref, route)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -235,7 +236,7 @@ func (a *Account) load(ctx context.Context) error {
 			}
 			continue
 		}
-		if needs[0].Kind == NeedSnapshot && !sleep(ctx, time.Duration(rand.Float64()*float64(snapshotSpread))) {
+		if needs[0].Kind == NeedSnapshot && !httpkit.Sleep(ctx, time.Duration(rand.Float64()*float64(snapshotSpread))) {
 			return nil
 		}
 		loaded, err := a.client.Load(ctx, a.state, needs[0])
@@ -249,7 +250,7 @@ func (a *Account) load(ctx context.Context) error {
 			wait.failures = 0
 			continue
 		}
-		sleep(ctx, wait.next(waitOf(err)))
+		httpkit.Sleep(ctx, wait.next(waitOf(err)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -44,7 +45,7 @@ func (a *accountSink) snapshot(ctx context.Context) (wire.Snapshot, error) {
 	wait := backoff{base: requestBase, limit: reconnectCap}
 	for {
 		snapshot, err := a.client.Snapshot(ctx)
-		if err == nil || !worthRetry(err) || !sleep(ctx, wait.next(waitOf(err))) {
+		if err == nil || !worthRetry(err) || !httpkit.Sleep(ctx, wait.next(waitOf(err))) {
 			return snapshot, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -216,7 +217,7 @@ func (a *auth) askRefresh(ctx context.Context, held *Tokens) (wire.TokenAnswer, 
 			return answer, nil
 		case endsSignIn(err):
 			return answer, fmt.Errorf("%w: %w", ErrSignedOut, err)
-		case !worthRetry(err), !sleep(ctx, wait.next(waitOf(err))):
+		case !worthRetry(err), !httpkit.Sleep(ctx, wait.next(waitOf(err))):
 			return answer, err
 		}
 	}
@@ -232,7 +233,7 @@ func endsSignIn(err error) bool {
 // interrupt it.
 func (a *auth) exclusive(ctx context.Context, step func(context.Context, *Tokens) (wire.TokenAnswer, error)) (wire.TokenAnswer, error) {
 	if a.client.config.APIToken != "" {
-		return wire.TokenAnswer{}, notSent("sign in: the client has an API token")
+		return wire.TokenAnswer{}, httpkit.NotSent("sign in: the client has an API token")
 	}
 	select {
 	case a.turn <- struct{}{}:

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -41,16 +40,4 @@ func (b *backoff) next(asked time.Duration) time.Duration {
 		return asked + time.Duration(rand.Float64()*float64(asked/10))
 	}
 	return wait
-}
-
-// sleep waits, and reports false when ctx ended first.
-func sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 )
 
 // Defaults of Config.
@@ -86,7 +87,7 @@ func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // New checks c and answers a Client. It makes no request.
 func New(c Config) (*Client, error) {
-	base, err := parseBase(c.BaseURL)
+	base, err := httpkit.ParseBase(c.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func New(c Config) (*Client, error) {
 	if c.Tokens == nil {
 		c.Tokens = NewMemory()
 	}
-	rest := guarded(c.HTTP, base)
+	rest := httpkit.Guarded(c.HTTP, base)
 	stream := *rest
 	stream.Timeout = 0
 	client := &Client{config: c, base: strings.TrimRight(base.String(), "/"), rest: rest, stream: &stream}
@@ -126,42 +127,6 @@ func (c *Client) Close() { c.rest.CloseIdleConnections() }
 
 // DeviceID answers the configured device id.
 func (c *Client) DeviceID() string { return c.config.Device.ID }
-
-func parseBase(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	if err != nil {
-		return nil, errors.New("parse base URL: not a URL") // the cause would repeat what it was given
-	}
-	switch {
-	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, errors.New("parse base URL: it must be http or https with a host")
-	case base.User != nil, base.RawQuery != "", base.Fragment != "":
-		return nil, errors.New("parse base URL: it must carry no user, query or fragment")
-	}
-	return base, nil
-}
-
-// guarded answers a copy of given that never takes a request, and with it the token, to another origin.
-func guarded(given *http.Client, base *url.URL) *http.Client {
-	var copied http.Client
-	if given != nil {
-		copied = *given
-	} else if shared, ok := http.DefaultTransport.(*http.Transport); ok {
-		own := shared.Clone()
-		own.MaxIdleConnsPerHost = 16
-		copied.Transport = own
-	}
-	copied.CheckRedirect = func(next *http.Request, via []*http.Request) error {
-		if !strings.EqualFold(next.URL.Scheme, base.Scheme) || !strings.EqualFold(next.URL.Host, base.Host) {
-			return ErrForeignRedirect
-		}
-		if len(via) >= 5 {
-			return errors.New("followed 5 redirects")
-		}
-		return nil
-	}
-	return &copied
-}
 
 // proof answers a proof for a request, and "" when this client has no key.
 func (c *Client) proof(method, path, token, nonce string) (string, error) {
@@ -188,29 +153,4 @@ func (c *Client) noteNonce(nonce string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nonce = nonce
-}
-
-// path joins already fixed parts and escaped variables: every odd part is a variable.
-func path(parts ...string) (string, error) {
-	var built strings.Builder
-	for i, part := range parts {
-		if i%2 == 0 {
-			built.WriteString(part)
-			continue
-		}
-		if part == "" {
-			return "", notSent("build path %s…: %w", built.String(), ErrEmptyReference)
-		}
-		built.WriteString(escapeSegment(part))
-	}
-	return built.String(), nil
-}
-
-// escapeSegment makes any text one path segment. "." and ".." are spelled out, because everything between
-// here and the server would resolve them.
-func escapeSegment(text string) string {
-	if text == "." || text == ".." {
-		return strings.ReplaceAll(text, ".", "%2E")
-	}
-	return url.PathEscape(text)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -97,7 +98,7 @@ func judge(err error) verdict {
 		return verdictDone
 	case errors.Is(err, ErrSignedOut):
 		return verdictPause
-	case errors.Is(err, errNotSent):
+	case errors.Is(err, httpkit.ErrNotSent):
 		return verdictFail
 	case refused == nil || errors.Is(err, context.Canceled):
 		return verdictRetry
@@ -130,14 +131,14 @@ func problemOf(err error) *wire.Problem {
 func setContent(e *Entry, text string) error {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return notSent("decode entry %s: %w", e.ID, err)
+		return httpkit.NotSent("decode entry %s: %w", e.ID, err)
 	}
-	encoded, err := encode(text)
+	encoded, err := httpkit.Encode(text)
 	if err != nil {
 		return err
 	}
 	body["content_md"] = encoded
-	if e.Body, err = encode(body); err != nil {
+	if e.Body, err = httpkit.Encode(body); err != nil {
 		return err
 	}
 	e.Content = text
@@ -153,20 +154,20 @@ func renew(e *Entry) error {
 	}
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return notSent("decode entry: %w", err)
+		return httpkit.NotSent("decode entry: %w", err)
 	}
-	encoded, err := encode(e.ID)
+	encoded, err := httpkit.Encode(e.ID)
 	if err != nil {
 		return err
 	}
 	body["client_msg_id"] = encoded
-	e.Body, err = encode(body)
+	e.Body, err = httpkit.Encode(body)
 	return err
 }
 
 // pointTo makes an edit or deletion one of a message that is known now.
 func pointTo(e *Entry, message wire.Message) error {
-	at, err := path("/messages/", message.ID)
+	at, err := httpkit.Path("/messages/", message.ID)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -77,9 +78,9 @@ func (g *Gateway) open(ctx context.Context) (*connection, error) {
 // dialRefusal answers why the server did not upgrade.
 func dialRefusal(response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols || response.Body == nil {
-		return bare(err)
+		return httpkit.Bare(err)
 	}
-	defer closeQuietly(response.Body)
+	defer httpkit.CloseQuietly(response.Body)
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxProblemBody))
 	if readErr != nil {
 		return fmt.Errorf("read answer: %w", readErr)
@@ -183,13 +184,13 @@ func (g *Gateway) ended(why error) bool {
 
 // write sends a frame.
 func (c *connection) write(op string, d any) error {
-	body, err := encode(d)
+	body, err := httpkit.Encode(d)
 	if err != nil {
-		return notSent("encode %s: %w", op, err)
+		return httpkit.NotSent("encode %s: %w", op, err)
 	}
-	frame, err := encode(wire.Frame{Op: op, D: body})
+	frame, err := httpkit.Encode(wire.Frame{Op: op, D: body})
 	if err != nil {
-		return notSent("encode %s: %w", op, err)
+		return httpkit.NotSent("encode %s: %w", op, err)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, socketWriteTimeout)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -75,7 +76,7 @@ func (o *Outbox) Write(ctx context.Context, w Write) (Entry, error) {
 	}
 	var err error
 	if w.Body != nil {
-		entry.Body, err = encode(w.Body)
+		entry.Body, err = httpkit.Encode(w.Body)
 	}
 	var replaced func(Entry) bool
 	if w.Replace {
@@ -88,7 +89,7 @@ func (o *Outbox) Write(ctx context.Context, w Write) (Entry, error) {
 
 // write queues a change in a lane at a path.
 func (o *Outbox) write(ctx context.Context, lane, method string, body any, replace bool, parts ...string) (Entry, error) {
-	at, err := path(parts...)
+	at, err := httpkit.Path(parts...)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -134,13 +135,13 @@ func (o *Outbox) CloseThread(ctx context.Context, thread string, done bool) (Ent
 // newEntry makes an entry; its error is for add.
 func newEntry(kind EntryKind, id, lane, method string, body any, parts ...string) (Entry, error) {
 	entry := Entry{ID: id, Lane: lane, Kind: kind, Method: method, CreatedAt: time.Now().UTC(), State: EntryWaiting}
-	at, err := path(parts...)
+	at, err := httpkit.Path(parts...)
 	if err != nil {
 		return entry, err
 	}
 	entry.Path = prefix + at
 	if body != nil {
-		entry.Body, err = encode(body)
+		entry.Body, err = httpkit.Encode(body)
 	}
 	return entry, err
 }
@@ -195,7 +196,7 @@ func (o *Outbox) change(ctx context.Context, id string, decide func(e Entry, fly
 func (o *Outbox) EditEntry(ctx context.Context, id, content string) error {
 	return o.change(ctx, id, func(e Entry, flying bool) ([]Entry, []string, error) {
 		if e.Kind != EntryMessage && e.Kind != EntryThread && e.Kind != EntryEdit {
-			return nil, nil, notSent("edit entry %s: it has no text", id)
+			return nil, nil, httpkit.NotSent("edit entry %s: it has no text", id)
 		}
 		if e.State != EntryWaiting || !e.Sent() && !flying {
 			err := setContent(&e, content)
@@ -243,7 +244,7 @@ func (o *Outbox) Discard(ctx context.Context, id string) error {
 		}
 		if e.Kind != EntryMessage && e.Kind != EntryThread {
 			if flying {
-				return nil, nil, notSent("discard entry %s: it is under way", id)
+				return nil, nil, httpkit.NotSent("discard entry %s: it is under way", id)
 			}
 			return nil, []string{id}, nil
 		}
@@ -278,7 +279,7 @@ func (o *Outbox) resend(ctx context.Context, id string, from EntryState, prepare
 	var again Entry
 	err := o.change(ctx, id, func(e Entry, _ bool) ([]Entry, []string, error) {
 		if e.State != from {
-			return nil, nil, notSent("send entry %s again: it is %s", id, e.State)
+			return nil, nil, httpkit.NotSent("send entry %s again: it is %s", id, e.State)
 		}
 		again = e
 		again.Body = slices.Clone(e.Body)

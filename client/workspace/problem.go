@@ -3,12 +3,11 @@ package workspace
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -85,7 +84,7 @@ func Current[T any](err error) (T, bool) {
 // refusal makes a Problem of an answer that is not 2xx. A body of another form is not shown: it may be a
 // page of something between here and the server.
 func refusal(response *http.Response, body []byte) *Problem {
-	refused := &Problem{Wait: parseWait(response.Header.Get("Retry-After"), time.Now())}
+	refused := &Problem{Wait: httpkit.ParseWait(response.Header.Get("Retry-After"), time.Now(), maxWait)}
 	if json.Unmarshal(body, &refused.Problem) != nil || refused.Code == "" {
 		refused.Problem = wire.Problem{Title: http.StatusText(response.StatusCode)}
 	}
@@ -99,21 +98,6 @@ func refusal(response *http.Response, body []byte) *Problem {
 	return refused
 }
 
-// parseWait reads seconds or an HTTP date (RFC 9110 section 10.2.3); 0 when absent or senseless.
-func parseWait(text string, now time.Time) time.Duration {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxWait)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, min(at.Sub(now), maxWait))
-	}
-	return 0
-}
-
 // waitOf answers what the refusal in err asks to wait; 0 for nothing.
 func waitOf(err error) time.Duration {
 	if refused := AsProblem(err); refused != nil {
@@ -125,28 +109,22 @@ func waitOf(err error) time.Duration {
 // Errors of this package that are not answers of the server.
 var (
 	// ErrResponseTooLarge is an answer over Config.MaxResponseBytes.
-	ErrResponseTooLarge = errors.New("answer is larger than the limit")
+	ErrResponseTooLarge = httpkit.ErrResponseTooLarge
 	// ErrForeignRedirect is a redirect to another origin, which would have carried the token along.
-	ErrForeignRedirect = errors.New("refused to follow a redirect to another origin")
+	ErrForeignRedirect = httpkit.ErrForeignRedirect
 	// ErrEmptyReference is an empty id, which would address another route.
-	ErrEmptyReference = errors.New("reference is empty")
+	ErrEmptyReference = httpkit.ErrEmptyReference
 	// ErrSignedOut says that nobody is signed in here, or that the sign-in has ended: sign in again.
 	ErrSignedOut = errors.New("signed out")
 	// ErrRevoked says that the server revoked the session, the device or the person: local data was
 	// deleted (ES-8.5).
 	ErrRevoked = errors.New("access was revoked")
-	// errNotSent marks a request that could not even be built: trying again cannot help.
-	errNotSent = errors.New("request was not sent")
 )
-
-func notSent(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errNotSent, fmt.Errorf(format, args...))
-}
 
 // worthRetry reports whether the same request may succeed later: a lost answer, 408, 425, 429, 5xx, a
 // first request that still runs, or a nonce of another node.
 func worthRetry(err error) bool {
-	for _, final := range []error{ErrForeignRedirect, ErrResponseTooLarge, ErrSignedOut, errNotSent} {
+	for _, final := range []error{ErrForeignRedirect, ErrResponseTooLarge, ErrSignedOut, httpkit.ErrNotSent} {
 		if errors.Is(err, final) {
 			return false
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
@@ -81,7 +81,7 @@ func (c *Client) perform(ctx context.Context, made Call) (Answer, error) {
 		if err == nil || made.once || tried >= c.config.Attempts || !worthRetry(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		if !sleep(ctx, wait.next(waitOf(err))) {
+		if !httpkit.Sleep(ctx, wait.next(waitOf(err))) {
 			return answer, err
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Client) attempt(ctx context.Context, made Call, token string) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
-	defer closeQuietly(response.Body)
+	defer httpkit.CloseQuietly(response.Body)
 	return c.read(response, made)
 }
 
@@ -143,7 +143,7 @@ func (c *Client) send(by *http.Client, request *http.Request, made Call) (*http.
 	started := time.Now()
 	response, err := by.Do(request)
 	if err != nil {
-		err = fmt.Errorf("request %s %s: %w", made.Method, made.Path, bare(err))
+		err = fmt.Errorf("request %s %s: %w", made.Method, made.Path, httpkit.Bare(err))
 		c.trace(made, nil, started, err)
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (c *Client) send(by *http.Client, request *http.Request, made Call) (*http.
 }
 
 func (c *Client) refused(response *http.Response, made Call) error {
-	defer closeQuietly(response.Body)
+	defer httpkit.CloseQuietly(response.Body)
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblemBody))
 	if err != nil {
 		return fmt.Errorf("read answer of %s %s: %w", made.Method, made.Path, err)
@@ -173,15 +173,15 @@ func (c *Client) request(ctx context.Context, made Call) (*http.Request, error) 
 	}
 	var body io.Reader
 	if made.Body != nil {
-		encoded, err := encode(made.Body)
+		encoded, err := httpkit.Encode(made.Body)
 		if err != nil {
-			return nil, notSent("encode body of %s %s: %w", made.Method, made.Path, err)
+			return nil, httpkit.NotSent("encode body of %s %s: %w", made.Method, made.Path, err)
 		}
 		body = bytes.NewReader(encoded)
 	}
 	request, err := http.NewRequestWithContext(ctx, made.Method, target, body)
 	if err != nil {
-		return nil, notSent("build request %s %s: %w", made.Method, made.Path, err)
+		return nil, httpkit.NotSent("build request %s %s: %w", made.Method, made.Path, err)
 	}
 	request.Header.Set("Accept", "application/json, application/problem+json")
 	if body != nil {
@@ -203,7 +203,7 @@ func (c *Client) authorize(header http.Header, made Call, token string) error {
 	}
 	proof, err := c.proof(made.Method, made.Path, token, c.currentNonce())
 	if err != nil {
-		return notSent("prove %s %s: %w", made.Method, made.Path, err)
+		return httpkit.NotSent("prove %s %s: %w", made.Method, made.Path, err)
 	}
 	if proof != "" {
 		header.Set(wire.HeaderDPoP, proof)
@@ -216,17 +216,6 @@ func (c *Client) authorize(header http.Header, made Call, token string) error {
 		header.Set("Authorization", "DPoP "+token)
 	}
 	return nil
-}
-
-// encode writes JSON without touching <, > and & in opaque values.
-func encode(value any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("encode JSON: %w", err)
-	}
-	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
 }
 
 // read takes the whole body, at most the limit.
@@ -252,13 +241,3 @@ func (c *Client) trace(made Call, response *http.Response, started time.Time, er
 	}
 	c.config.Trace(seen)
 }
-
-// bare drops the URL that net/http puts in front: its query may hold what somebody searched for.
-func bare(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
-}
-
-func closeQuietly(body io.Closer) { _ = body.Close() }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -44,7 +45,7 @@ func All[T any](ctx context.Context, most int, list func(context.Context, Paging
 
 // read gets what stands at a path.
 func read[T any](ctx context.Context, c *Client, query url.Values, parts ...string) (T, error) {
-	at, err := path(parts...)
+	at, err := httpkit.Path(parts...)
 	if err != nil {
 		var none T
 		return none, err
@@ -58,7 +59,7 @@ func list[T any](ctx context.Context, c *Client, query url.Values, parts ...stri
 
 // write is a change with an answer, under a new Idempotency-Key.
 func write[T any](ctx context.Context, c *Client, method string, body any, ifMatch int64, parts ...string) (T, error) {
-	at, err := path(parts...)
+	at, err := httpkit.Path(parts...)
 	if err != nil {
 		var none T
 		return none, err
@@ -68,7 +69,7 @@ func write[T any](ctx context.Context, c *Client, method string, body any, ifMat
 
 // do is a change without an answer, under a new Idempotency-Key.
 func do(ctx context.Context, c *Client, method string, body any, parts ...string) error {
-	at, err := path(parts...)
+	at, err := httpkit.Path(parts...)
 	if err != nil {
 		return err
 	}

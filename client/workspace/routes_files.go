@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) PutFileContent(ctx context.Context, id, mimeType string, conten
 		}
 		request.Header.Set("Content-Type", mimeType)
 	}, func(response *http.Response, made Call) error {
-		defer closeQuietly(response.Body)
+		defer httpkit.CloseQuietly(response.Body)
 		answer, err := c.read(response, made)
 		if err != nil {
 			return err
@@ -69,7 +70,7 @@ func (c *Client) Download(ctx context.Context, id string) (io.ReadCloser, error)
 func (c *Client) streaming(
 	ctx context.Context, method, id string, prepare func(*http.Request), take func(*http.Response, Call) error,
 ) error {
-	at, err := path("/files/", id, "/content")
+	at, err := httpkit.Path("/files/", id, "/content")
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (c *Client) streaming(
 		} else if err == nil || !worthRetry(err) {
 			return err
 		}
-		if tried >= max(c.config.Attempts, 2) || !sleep(ctx, wait.next(waitOf(err))) {
+		if tried >= max(c.config.Attempts, 2) || !httpkit.Sleep(ctx, wait.next(waitOf(err))) {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -43,7 +44,7 @@ func (c *Client) SendMessage(ctx context.Context, thread string, made wire.NewMe
 	if made.ClientMsgID == "" {
 		made.ClientMsgID = NewID()
 	}
-	at, err := path("/threads/", thread, "/messages")
+	at, err := httpkit.Path("/threads/", thread, "/messages")
 	if err != nil {
 		return wire.Message{}, err
 	}

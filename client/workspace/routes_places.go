@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/cairnsync/cairn/client/internal/httpkit"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -99,7 +100,7 @@ func (c *Client) StartThread(ctx context.Context, channel string, made wire.NewT
 	if made.ClientMsgID == "" {
 		made.ClientMsgID = NewID()
 	}
-	at, err := path("/channels/", channel, "/threads")
+	at, err := httpkit.Path("/channels/", channel, "/threads")
 	if err != nil {
 		return wire.ThreadStarted{}, err
 	}
