@@ -49,6 +49,7 @@ type tally struct {
 	passed int
 	failed []string // name: first line of what went wrong
 	unseen []string
+	left   []string // why cases were left out
 }
 
 // NewReport makes a report on rules, in their order.
@@ -76,6 +77,14 @@ func (r *Report) Add(o Outcome) {
 	default:
 		rule.passed++
 	}
+}
+
+// LeaveOut counts a case that the target is not asked for, and why.
+func (r *Report) LeaveOut(rule, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := r.of(rule)
+	count.left = append(count.left, why)
 }
 
 // gist makes one line of a failure: testify's labels and traces are for the full output.
@@ -131,6 +140,8 @@ func (r *Report) line(rule Rule) Line {
 		return Line{rule.ID, Pass, rule.note(count)}
 	case len(count.unseen) > 0:
 		return Line{rule.ID, Skip, count.unseen[0]}
+	case len(count.left) > 0:
+		return Line{rule.ID, Skip, count.left[0]}
 	case rule.Unseen != "":
 		return Line{rule.ID, Skip, rule.Unseen}
 	default:
@@ -144,7 +155,11 @@ func (rule Rule) note(count *tally) string {
 	if rule.Unseen != "" {
 		parts = append(parts, "not seen from outside: "+rule.Unseen)
 	}
-	return strings.Join(append(parts, count.unseen...), "; ")
+	parts = append(parts, count.unseen...)
+	if n := len(count.left); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more not asked: %s", n, count.left[0]))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // String is the whole report, one line per rule and a line of sums.

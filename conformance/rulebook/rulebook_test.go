@@ -14,20 +14,23 @@ var plan = Plan{Concurrent: 2, Deadline: 10 * time.Second}
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	report := NewReport([]Rule{{ID: "A-1"}, {ID: "A-2", Unseen: "a clock"}, {ID: "A-3"}, {ID: "A-4", Unseen: "a rule for clients"}, {ID: "A-5"}, {ID: "A-6"}})
+	report := NewReport([]Rule{{ID: "A-1"}, {ID: "A-2", Unseen: "a clock"}, {ID: "A-3"}, {ID: "A-4", Unseen: "a rule for clients"}, {ID: "A-5"}, {ID: "A-6"}, {ID: "A-7"}})
 	report.Add(Outcome{Rule: "A-1", Name: "a"})
 	report.Add(Outcome{Rule: "A-2", Name: "b"})
 	report.Add(Outcome{Rule: "A-3", Name: "c", Failures: []string{"\n\tError Trace:\tx.go:1\n\tError:      \tNot equal\n\tMessages:   \tGET /x"}})
 	report.Add(Outcome{Rule: "A-3", Name: "d", Failures: []string{"late"}})
 	report.Add(Outcome{Rule: "A-5", Name: "e", Unseen: "no operator"})
+	report.LeaveOut("A-1", "an extension")
+	report.LeaveOut("A-6", "an extension")
 	require.Equal(t, []string{
-		"pass  A-1",
+		"pass  A-1: 1 more not asked: an extension",
 		"pass  A-2: not seen from outside: a clock",
 		"fail  A-3: c: Not equal GET /x (and 1 more)",
 		"skip  A-4: a rule for clients",
 		"skip  A-5: e: no operator",
-		"skip  A-6: left out by the filter of this run",
-		"2 pass, 1 fail, 3 skip",
+		"skip  A-6: an extension",
+		"skip  A-7: left out by the filter of this run",
+		"2 pass, 1 fail, 4 skip",
 		"",
 	}, strings.Split(report.String(), "\n"))
 	require.True(t, report.Failed())

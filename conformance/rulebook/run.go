@@ -30,15 +30,36 @@ type Outcome struct {
 type Plan struct {
 	Concurrent int           // cases at a time, besides the slow ones
 	Deadline   time.Duration // of one case
+	// SlowDeadline is that of a slow case; 0 is Deadline.
+	SlowDeadline time.Duration
 }
 
 // Try runs one case.
 func (p Plan) Try(c Case) Outcome {
-	ctx, cancel := context.WithTimeout(context.Background(), p.Deadline)
+	deadline := p.Deadline
+	if c.Slow && p.SlowDeadline > 0 {
+		deadline = p.SlowDeadline
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	t := NewTrial(ctx)
 	t.run(c.Run)
 	return t.Outcome(c.Rule, c.Name)
+}
+
+// TryAll runs cases and answers what became of each, in their order.
+func (p Plan) TryAll(cases []Case) []Outcome {
+	attempts := make([]*attempt, len(cases))
+	for i, c := range cases {
+		attempts[i] = &attempt{Case: c, done: make(chan struct{})}
+	}
+	go p.execute(attempts)
+	outcomes := make([]Outcome, len(cases))
+	for i, a := range attempts {
+		<-a.done
+		outcomes[i] = a.outcome
+	}
+	return outcomes
 }
 
 // attempt is one run of a case; outcome is written before done is closed.

@@ -80,8 +80,8 @@ func (t *Trial) Cleanup(run func()) {
 	t.cleanups = append(t.cleanups, run)
 }
 
-// finish removes what the case made, on a context of its own: the case's may have ended.
-func (t *Trial) finish() {
+// Finish runs what Cleanup registered, on a context of its own: the case's may have ended. A Plan does it by itself.
+func (t *Trial) Finish() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cleaningTime)
 	defer cancel()
 	t.mu.Lock()
@@ -137,7 +137,7 @@ func (t *Trial) run(play func(*Trial)) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		defer t.finish()
+		defer t.Finish()
 		defer t.recoverPanic()
 		play(t)
 	}()

@@ -70,7 +70,7 @@ func loseByExpiry(r *room) (*caller, func()) {
 	ends := soon(r.owner.get(r.path("")), 3*time.Second)
 	r.share(object{"principal_type": "user", "principal_id": u.userID, "expires_at": ends})
 	return u, func() {
-		r.t.eventually(patience, "the share expires", func() bool { return u.on("").get(r.path("?v=2")).status == 403 })
+		r.t.Eventually(patience, "the share expires", func() bool { return u.on("").get(r.path("?v=2")).status == 403 })
 	}
 }
 

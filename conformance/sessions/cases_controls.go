@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -47,7 +48,7 @@ func caseConcurrentControl(t *trial) {
 	r := t.room()
 	editor := r.editor()
 	body := object{"id": newID(), "kind": "send", "text": "once"}
-	answers := concurrently(12, func(i int) *answer {
+	answers := rulebook.Concurrently(12, func(i int) *answer {
 		return []*caller{editor, r.owner}[i%2].post(r.path("/control"), body)
 	})
 	require.Equal(t, map[int]int{202: 1, 200: 11}, statuses(answers))

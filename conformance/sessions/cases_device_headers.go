@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -156,7 +157,7 @@ func caseLastSeen(t *trial) {
 	u := t.owner()
 	u.get("/v1/sessions").want(200)
 	first := u.self().LastSeenAt.Time
-	t.eventually(20*time.Second, "lastSeenAt moves with requests", func() bool {
+	t.Eventually(20*time.Second, "lastSeenAt moves with requests", func() bool {
 		u.get("/v1/sessions").want(200)
 		return u.self().LastSeenAt.After(first)
 	})
@@ -201,7 +202,7 @@ func caseDeletedDevice(t *trial) {
 
 func caseConcurrentDevice(t *trial) {
 	u := t.owner()
-	same := concurrently(12, func(int) *answer { return u.get("/v1/sessions") })
+	same := rulebook.Concurrently(12, func(int) *answer { return u.get("/v1/sessions") })
 	require.Equal(t, map[int]int{200: 12}, statuses(same))
 	var read struct{ Devices []wire.Device }
 	u.on("").get("/v1/devices").want(200).into(&read)
@@ -214,8 +215,8 @@ func caseConcurrentDevice(t *trial) {
 	require.Equal(t, 1, rows)
 	contested := t.owner()
 	other := t.editor().on(contested.device)
-	t.cleanup(func() { other.delete("/v1/devices/" + contested.device) })
-	answers := concurrently(12, func(i int) *answer {
+	t.Cleanup(func() { other.delete("/v1/devices/" + contested.device) })
+	answers := rulebook.Concurrently(12, func(i int) *answer {
 		if i%2 == 0 {
 			return contested.get("/v1/sessions")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -85,7 +86,7 @@ func caseDispatchAgain(t *trial) {
 		has("control_id", "seq", "target_device_id", "mode", "queued", "pushed", "duplicate")
 	require.JSONEq(t, fmt.Sprintf(`{"control_id":"d-1","seq":1,"target_device_id":%q,"mode":"send","queued":true,
 		"pushed":false,"duplicate":true}`, target.device), string(a.body))
-	answers := concurrently(8, func(int) *answer { return r.dispatch(r.owner, target.device, object{"control_id": "d-2"}) })
+	answers := rulebook.Concurrently(8, func(int) *answer { return r.dispatch(r.owner, target.device, object{"control_id": "d-2"}) })
 	require.Equal(t, map[int]int{202: 1, 200: 7}, statuses(answers))
 	require.Len(t, r.all(), 2)
 }
@@ -193,7 +194,7 @@ func (u *caller) waiting(query string) int {
 func caseInboxMaximum(t *trial) {
 	r := t.room()
 	target := r.target()
-	concurrently(6, func(int) *answer {
+	rulebook.Concurrently(6, func(int) *answer {
 		for range 85 {
 			r.dispatch(r.owner, target.device, nil)
 		}
@@ -211,7 +212,7 @@ func caseInboxWait(t *trial) {
 	began := time.Now()
 	require.Empty(t, target.inbox("?wait=1").Sessions)
 	require.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
-	answers := concurrently(2, func(i int) *answer {
+	answers := rulebook.Concurrently(2, func(i int) *answer {
 		if i == 0 {
 			return target.get("/v1/devices/me/dispatch?wait=20")
 		}

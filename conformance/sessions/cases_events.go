@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -143,7 +144,7 @@ func caseDuplicateOtherDevice(t *trial) {
 func caseConcurrentAppends(t *trial) {
 	r := t.room().executed()
 	editor := r.editor()
-	answers := concurrently(16, func(i int) *answer {
+	answers := rulebook.Concurrently(16, func(i int) *answer {
 		if i%4 == 3 {
 			return editor.post(r.path("/control"), object{"id": newID(), "kind": "steer", "text": "x"})
 		}
@@ -170,7 +171,7 @@ func caseConcurrentAppends(t *trial) {
 func caseConcurrentBatch(t *trial) {
 	r := t.room().executed()
 	events := batch(20)
-	answers := concurrently(10, func(int) *answer { return r.owner.post(r.path("/events"), object{"events": events}) })
+	answers := rulebook.Concurrently(10, func(int) *answer { return r.owner.post(r.path("/events"), object{"events": events}) })
 	accepted := 0
 	for _, a := range answers {
 		var receipt wire.Receipt
@@ -186,7 +187,7 @@ func caseConcurrentBatch(t *trial) {
 
 func caseConcurrentExpected(t *trial) {
 	r := t.room().executed()
-	answers := concurrently(10, func(int) *answer {
+	answers := rulebook.Concurrently(10, func(int) *answer {
 		return r.owner.post(r.path("/events"), object{"events": batch(3), "expected_last_seq": 0})
 	})
 	require.Equal(t, map[int]int{200: 1, 409: 9}, statuses(answers))

@@ -280,7 +280,7 @@ func caseRequestID(t *trial) {
 	require.Equal(t, id, with.get(r.path("")).want(200).header.Get(wire.HeaderTrace))
 	require.Equal(t, id, with.get(r.path("/nothing-here")).header.Get(wire.HeaderTrace))
 	require.Equal(t, id, with.withAuthorization("").get(r.path("")).refused(code.InvalidAPIKey).header.Get(wire.HeaderTrace))
-	stream := with.requestSSE(t.ctx, r.path("/stream"), t.suite.client)
+	stream := with.requestSSE(t.Context(), r.path("/stream"), t.suite.client)
 	defer stream.Body.Close() //nolint:errcheck // only the headers count
 	require.Equal(t, id, stream.Header.Get(wire.HeaderTrace))
 	first := r.owner.get(r.path("")).header.Get(wire.HeaderTrace)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -58,7 +59,7 @@ func caseReclaim(t *trial) {
 	r := t.room()
 	first := r.claim(r.owner)
 	renewed := func(renew func() *answer) {
-		t.eventually(patience, "the term grows", func() bool {
+		t.Eventually(patience, "the term grows", func() bool {
 			var lease wire.Lease
 			renew().want(200).has(leaseFields...).into(&lease)
 			require.Equal(t, r.owner.device, lease.DeviceID)
@@ -108,7 +109,7 @@ func caseConcurrentClaims(t *trial) {
 	r := t.room()
 	devices := r.devicesOf(12)
 	for range 3 {
-		answers := concurrently(len(devices), func(i int) *answer { return devices[i].post(r.path("/lease"), nil) })
+		answers := rulebook.Concurrently(len(devices), func(i int) *answer { return devices[i].post(r.path("/lease"), nil) })
 		require.Equal(t, map[int]int{200: 1, 409: 11}, statuses(answers))
 		winner := slices.IndexFunc(answers, func(a *answer) bool { return a.status == 200 })
 		for _, a := range answers {
@@ -147,7 +148,7 @@ func (r *room) transfers() []transfer {
 func caseConcurrentForce(t *trial) {
 	r := t.room()
 	devices := r.devicesOf(8)
-	answers := concurrently(len(devices), func(i int) *answer { return devices[i].post(r.path("/lease"), object{"force": true}) })
+	answers := rulebook.Concurrently(len(devices), func(i int) *answer { return devices[i].post(r.path("/lease"), object{"force": true}) })
 	require.Equal(t, map[int]int{200: 8}, statuses(answers))
 	chain := r.transfers()
 	require.Len(t, chain, 7, "every claim but the first took a live lease")
@@ -224,7 +225,7 @@ func caseAppendRace(t *trial) {
 	for range 6 {
 		r := t.room().executed()
 		second := r.target()
-		answers := concurrently(9, func(i int) *answer {
+		answers := rulebook.Concurrently(9, func(i int) *answer {
 			if i == 4 {
 				return second.post(r.path("/lease"), object{"force": true})
 			}
@@ -260,7 +261,7 @@ func caseLeaseFrames(t *trial, o opener) {
 	requireFields(t, got.data, "lease frame", o.frameFields("holder_device_id", "expires_at")...)
 	require.Equal(t, lease.ExpiresAt, *leaseOf(t, got).ExpiresAt)
 	claimed := lease.ExpiresAt.Time
-	t.eventually(patience, "a heartbeat moves the term", func() bool {
+	t.Eventually(patience, "a heartbeat moves the term", func() bool {
 		r.owner.put(r.path("/lease")).want(200).into(&lease)
 		return lease.ExpiresAt.After(claimed)
 	})
@@ -278,7 +279,7 @@ func caseLeaseFrames(t *trial, o opener) {
 func caseLeaseOrder(t *trial, o opener) {
 	r := t.room().executed()
 	stream := o.open(r.viewer(), r, "").live()
-	concurrently(40, func(int) *answer { return r.owner.put(r.path("/lease")) })
+	rulebook.Concurrently(40, func(int) *answer { return r.owner.put(r.path("/lease")) })
 	r.owner.delete(r.path("/lease")).want(200)
 	stream.next(wire.FrameLease, heldBy(""))
 	var last time.Time
@@ -297,7 +298,7 @@ func caseLeaseNewest(t *trial, o opener) {
 	r := t.room()
 	devices := r.devicesOf(5)
 	stream := o.open(r.viewer(), r, "").live()
-	concurrently(len(devices), func(i int) *answer {
+	rulebook.Concurrently(len(devices), func(i int) *answer {
 		for range 4 {
 			devices[i].post(r.path("/lease"), object{"force": true})
 		}

@@ -24,7 +24,7 @@ const leaseTerm = 30 * time.Second
 
 // lapse waits until the lease of r has run out, asking without touching it.
 func (r *room) lapse() {
-	r.t.eventually(leaseTerm+patience, "the lease runs out", func() bool { return r.detail(r.owner).Lease == nil })
+	r.t.Eventually(leaseTerm+patience, "the lease runs out", func() bool { return r.detail(r.owner).Lease == nil })
 }
 
 func caseExpiredClaim(t *trial) {
@@ -32,7 +32,7 @@ func caseExpiredClaim(t *trial) {
 	began := time.Now()
 	r.claim(r.owner)
 	second := r.target()
-	t.eventually(leaseTerm+patience, "another device may claim", func() bool {
+	t.Eventually(leaseTerm+patience, "another device may claim", func() bool {
 		return second.post(r.path("/lease"), nil).status == 200
 	})
 	require.Greater(t, time.Since(began), leaseTerm-2*time.Second, "not before the term ended")

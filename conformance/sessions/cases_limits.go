@@ -34,7 +34,7 @@ func caseLimitSession(t *trial) {
 		require.Contains(t, []int{200, 201}, a.status, "%s", a)
 		var made wire.Session
 		a.into(&made)
-		t.cleanup(func() { u.delete("/v1/sessions/" + made.ID) })
+		t.Cleanup(func() { u.delete("/v1/sessions/" + made.ID) })
 		require.Equal(t, key, made.SessionKey)
 		require.Equal(t, runes(500), *made.Title)
 	}
@@ -150,7 +150,7 @@ func caseLastEventAt(t *trial) {
 	require.Equal(t, r.session.LastEventAt, r.detail(r.owner).LastEventAt)
 	moves := func(what string, act func()) {
 		before := r.detail(r.owner).LastEventAt.Time
-		t.eventually(patience, what+" moves last_event_at", func() bool {
+		t.Eventually(patience, what+" moves last_event_at", func() bool {
 			act()
 			return r.detail(r.owner).LastEventAt.After(before)
 		})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -54,7 +55,7 @@ func caseList(t *trial) {
 	u := t.editor()
 	var own wire.Session
 	u.post("/v1/sessions", object{}).want(201).into(&own)
-	t.cleanup(func() { u.delete("/v1/sessions/" + own.ID) })
+	t.Cleanup(func() { u.delete("/v1/sessions/" + own.ID) })
 	older.shareWith(u, wire.RoleEditor)
 	newer.org(u, wire.RoleViewer)
 	a := u.get("/v1/sessions?limit=200").want(200)
@@ -72,7 +73,7 @@ func caseList(t *trial) {
 	}
 	require.Equal(t, wire.RoleEditor, older.in(sessions).Role)
 	require.Equal(t, wire.RoleViewer, newer.in(sessions).Role)
-	t.eventually(patience, "activity moves a session up", func() bool {
+	t.Eventually(patience, "activity moves a session up", func() bool {
 		older.append(older.owner, event("user"))
 		sessions = u.list("&limit=200")
 		return older.in(sessions).LastEventAt.After(newer.in(sessions).LastEventAt.Time)
@@ -88,7 +89,7 @@ func caseListLimit(t *trial) {
 	for range 3 {
 		var own wire.Session
 		u.post("/v1/sessions", object{}).want(201).into(&own)
-		t.cleanup(func() { u.delete("/v1/sessions/" + own.ID) })
+		t.Cleanup(func() { u.delete("/v1/sessions/" + own.ID) })
 		t.room().shareWith(u, wire.RoleViewer)
 	}
 	for _, limit := range []string{"1", "2"} {
@@ -103,14 +104,14 @@ func caseListLimit(t *trial) {
 
 func caseListMaximum(t *trial) {
 	u := t.stranger() // whose lists no other case reads
-	t.cleanup(func() {
+	t.Cleanup(func() {
 		for _, s := range append(u.list("&limit=200"), u.list("&limit=200")...) {
 			if s.OwnerUserID == u.userID {
 				u.delete("/v1/sessions/" + s.ID)
 			}
 		}
 	})
-	concurrently(8, func(int) *answer {
+	rulebook.Concurrently(8, func(int) *answer {
 		for range 26 {
 			u.post("/v1/sessions", object{})
 		}
@@ -156,9 +157,9 @@ func caseListPresence(t *trial) {
 	counts := func(want int) func() bool {
 		return func() bool { return r.in(r.owner.list("&limit=200")).PresenceCount == want }
 	}
-	t.eventually(patience, "presence_count is 2: two devices, three connections", counts(2))
+	t.Eventually(patience, "presence_count is 2: two devices, three connections", counts(2))
 	second.close()
-	t.eventually(patience, "presence_count is 1 again", counts(1))
+	t.Eventually(patience, "presence_count is 1 again", counts(1))
 }
 
 func caseShared(t *trial) {

@@ -134,7 +134,7 @@ func caseOrgPrincipal(t *trial) {
 	require.Len(t, u.orgMembers(org), 1)
 	address := t.email()
 	if address == nil {
-		t.notSeen("the editor's account has no e-mail address")
+		t.NotSeen("the editor's account has no e-mail address")
 	}
 	a := u.post(path, object{"email": *address}).want(201)
 	require.JSONEq(t, `"`+t.suite.editor.userID+`"`, string(member(t, a.body, "user_id")))

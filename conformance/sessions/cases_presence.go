@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -43,7 +44,7 @@ func caseOneEntry(t *trial, o opener) {
 	watch := openSSE(r.owner, r, "").live()
 	first, second := o.open(viewer, r, "").live(), openWebSocket(viewer, r, "").live()
 	watch.next(wire.FramePresence, presenceFrame(viewer.device, true))
-	t.eventually(patience, "owner and viewer are two entries", func() bool { return len(r.detail(r.owner).Presence) == 2 })
+	t.Eventually(patience, "owner and viewer are two entries", func() bool { return len(r.detail(r.owner).Presence) == 2 })
 	first.close()
 	second.drives(true)
 	driven := func(f frame) bool { return presenceOf(t, f).Driving }
@@ -58,7 +59,7 @@ func caseOneEntry(t *trial, o opener) {
 		}
 	}
 	require.Equal(t, 1, gone, "only the last one that ends says so")
-	t.eventually(patience, "the entry is gone", func() bool { return len(r.detail(r.owner).Presence) == 1 })
+	t.Eventually(patience, "the entry is gone", func() bool { return len(r.detail(r.owner).Presence) == 1 })
 }
 
 func caseDriving(t *trial) {
@@ -94,7 +95,7 @@ func casePresenceRole(t *trial) {
 	executes := func(want bool) func(frame) bool {
 		return func(f frame) bool { return presenceOf(t, f).Executor == want }
 	}
-	t.eventually(patience, "the entry says executor", func() bool { return r.detail(r.owner).Presence[0].Executor })
+	t.Eventually(patience, "the entry says executor", func() bool { return r.detail(r.owner).Presence[0].Executor })
 	newcomer := openSSE(r.viewer(), r, "")
 	newcomer.next(wire.FramePresence, presenceFrame(r.owner.device, true), executes(true))
 	r.owner.delete(r.path("/lease")).want(200)
@@ -102,7 +103,7 @@ func casePresenceRole(t *trial) {
 	visitor := t.stranger()
 	openSSE(r.link(visitor, wire.RoleViewer), r, "").live()
 	openSSE(r.link(visitor, wire.RoleEditor), r, "").live()
-	t.eventually(patience, "the highest role of the connections", func() bool {
+	t.Eventually(patience, "the highest role of the connections", func() bool {
 		for _, present := range r.detail(r.owner).Presence {
 			if present.DeviceID == visitor.device {
 				return present.Role == wire.RoleEditor
@@ -115,5 +116,5 @@ func casePresenceRole(t *trial) {
 // drives says over a socket whether its user drives, and waits until the server took it in.
 func (f *feed) drives(driving bool) {
 	got := f.ask(object{"t": "presence", "driving": driving})
-	require.Equal(f.t, wire.FrameAck, got.name, shorten(string(got.data)))
+	require.Equal(f.t, wire.FrameAck, got.name, rulebook.Shorten(string(got.data)))
 }

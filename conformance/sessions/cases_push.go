@@ -71,9 +71,9 @@ func caseAttentionSSE(t *trial) {
 	plain := openSSE(viewer, r, "").live()
 	require.False(t, r.presenceOf(viewer).Attention)
 	attentive := openSSE(viewer, r, "?attention=1").live()
-	t.eventually(patience, "attention if any connection has it", func() bool { return r.presenceOf(viewer).Attention })
+	t.Eventually(patience, "attention if any connection has it", func() bool { return r.presenceOf(viewer).Attention })
 	attentive.close()
-	t.eventually(patience, "attention ends with its stream", func() bool { return !r.presenceOf(viewer).Attention })
+	t.Eventually(patience, "attention ends with its stream", func() bool { return !r.presenceOf(viewer).Attention })
 	plain.close()
 }
 

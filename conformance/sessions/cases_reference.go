@@ -37,7 +37,7 @@ func caseKeyClash(t *trial) {
 	editor := r.editor()
 	var theirs, got wire.Session
 	editor.post("/v1/sessions", object{"session_key": r.session.SessionKey}).want(201).into(&theirs)
-	t.cleanup(func() { editor.delete("/v1/sessions/" + theirs.ID) })
+	t.Cleanup(func() { editor.delete("/v1/sessions/" + theirs.ID) })
 	require.NotEqual(t, r.session.ID, theirs.ID)
 	editor.get("/v1/sessions/" + segment(r.session.SessionKey)).want(200).into(&got)
 	require.Equal(t, theirs.ID, got.ID)

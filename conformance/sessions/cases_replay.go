@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -110,7 +111,7 @@ func caseManyViewers(t *trial, o opener) {
 	for i := range 8 {
 		feeds = append(feeds, o.open([]*caller{viewer, editor, r.owner}[i%3], r, "").live())
 	}
-	concurrently(6, func(i int) *answer {
+	rulebook.Concurrently(6, func(i int) *answer {
 		if i%2 == 0 {
 			return editor.post(r.path("/control"), object{"id": newID(), "kind": "steer", "text": "x"})
 		}

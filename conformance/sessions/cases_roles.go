@@ -83,7 +83,7 @@ func caseMatrix(t *trial, p part) {
 
 // opens answers how a stream was answered, and hangs up.
 func (u *caller) opens(path string) *answer {
-	ctx, cancel := context.WithTimeout(u.t.ctx, patience)
+	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
 	response := u.requestSSE(ctx, path, u.t.suite.client)
 	defer response.Body.Close() //nolint:errcheck // only the status counts
@@ -95,7 +95,7 @@ func (u *caller) opens(path string) *answer {
 }
 
 func (u *caller) opensSocket(path string) *answer {
-	ctx, cancel := context.WithTimeout(u.t.ctx, patience)
+	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
 	connection, response, err := u.dial(ctx, path, &websocket.DialOptions{HTTPHeader: u.header()})
 	if err != nil {
@@ -158,7 +158,7 @@ func caseExpiredShare(t *trial) {
 	visitor := t.stranger().with(wire.HeaderShareToken, token)
 	u.get(r.path("")).want(200)
 	visitor.get(r.path("")).want(200)
-	t.eventually(patience, "the shares expire", func() bool {
+	t.Eventually(patience, "the shares expire", func() bool {
 		return u.get(r.path("")).status == 403 && visitor.get(r.path("")).status == 403
 	})
 	u.get(r.path("/events")).refused(code.NotAMember)

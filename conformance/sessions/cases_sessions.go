@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -29,7 +30,7 @@ func caseCreate(t *trial) {
 	a := u.post("/v1/sessions", object{}).want(201).has(sessionFields...)
 	var made wire.Session
 	a.into(&made)
-	t.cleanup(func() { u.delete("/v1/sessions/" + made.ID) })
+	t.Cleanup(func() { u.delete("/v1/sessions/" + made.ID) })
 	require.Regexp(t, serverUUID, made.ID)
 	require.Regexp(t, serverUUID, made.SessionKey, "session_key defaults to a random UUID")
 	require.Nil(t, made.Title)
@@ -62,7 +63,7 @@ func caseCreateAgain(t *trial) {
 	editor := t.editor()
 	var theirs wire.Session
 	editor.post("/v1/sessions", object{"session_key": r.session.SessionKey}).want(201).into(&theirs)
-	t.cleanup(func() { editor.delete("/v1/sessions/" + theirs.ID) })
+	t.Cleanup(func() { editor.delete("/v1/sessions/" + theirs.ID) })
 	require.NotEqual(t, r.session.ID, theirs.ID, "keys are per user")
 }
 
@@ -79,7 +80,7 @@ func caseKeyIsID(t *trial) {
 func caseConcurrentCreate(t *trial) {
 	u := t.owner()
 	key := "race " + newID()
-	answers := concurrently(20, func(int) *answer { return u.post("/v1/sessions", object{"session_key": key}) })
+	answers := rulebook.Concurrently(20, func(int) *answer { return u.post("/v1/sessions", object{"session_key": key}) })
 	require.Equal(t, map[int]int{201: 1, 200: 19}, statuses(answers))
 	made := map[string]bool{}
 	for _, a := range answers {
@@ -168,7 +169,7 @@ func caseDetailLive(t *trial) {
 	require.Equal(t, r.owner.device, value(detail.ExecutorDeviceID))
 	require.Equal(t, lease.ExpiresAt, value(detail.LeaseExpiresAt))
 	openSSE(r.owner, r, "").live()
-	t.eventually(patience, "the owner is present", func() bool { return len(r.detail(r.owner).Presence) == 1 })
+	t.Eventually(patience, "the owner is present", func() bool { return len(r.detail(r.owner).Presence) == 1 })
 	a := r.owner.get(r.path("")).want(200)
 	requireFields(t, list(t, a.body, "presence")[0], "presence in the detail", plus(presenceFields, "remote")...)
 	present := r.detail(r.owner).Presence[0]
@@ -220,7 +221,7 @@ func caseDelete(t *trial) {
 	require.Empty(t, r.owner.inbox("").Sessions)
 	var again wire.Session
 	r.owner.post("/v1/sessions", object{"session_key": r.session.SessionKey}).want(http.StatusCreated).into(&again)
-	t.cleanup(func() { r.owner.delete("/v1/sessions/" + again.ID) })
+	t.Cleanup(func() { r.owner.delete("/v1/sessions/" + again.ID) })
 	require.NotEqual(t, r.session.ID, again.ID)
 	require.Zero(t, again.LastSeq)
 	viewer.get("/v1/sessions/" + again.ID).refused(code.NotAMember)

@@ -161,7 +161,7 @@ func caseShareByEmail(t *trial) {
 	}).refused(code.BadRequest)
 	address := t.email()
 	if address == nil {
-		t.notSeen("the editor's account has no e-mail address")
+		t.NotSeen("the editor's account has no e-mail address")
 	}
 	share := r.share(object{"principal_type": "user", "email": *address})
 	require.Equal(t, t.suite.editor.userID, value(share.PrincipalID))

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -44,14 +45,14 @@ type asleep struct {
 }
 
 func (u *caller) sleepers(r *room, client *http.Client) []asleep {
-	stream := u.requestSSE(u.t.ctx, r.path("/stream"), client)
-	u.t.cleanup(func() { stream.Body.Close() }) //nolint:errcheck // hangs up
+	stream := u.requestSSE(u.t.Context(), r.path("/stream"), client)
+	u.t.Cleanup(func() { stream.Body.Close() }) //nolint:errcheck // hangs up
 	require.Equal(u.t, http.StatusOK, stream.StatusCode)
-	socket, _, err := websocket.Dial(u.t.ctx, "ws"+strings.TrimPrefix(u.t.suite.base, "http")+r.path("/ws"),
+	socket, _, err := websocket.Dial(u.t.Context(), "ws"+strings.TrimPrefix(u.t.suite.base, "http")+r.path("/ws"),
 		&websocket.DialOptions{HTTPHeader: u.header(), HTTPClient: client})
 	require.NoError(u.t, err)
 	socket.SetReadLimit(-1)
-	u.t.cleanup(func() { socket.CloseNow() }) //nolint:errcheck // hangs up
+	u.t.Cleanup(func() { socket.CloseNow() }) //nolint:errcheck // hangs up
 	return []asleep{
 		{"SSE", func() *feed { f, ctx := newFeed(u.t, "SSE"); f.readSSE(ctx, stream.Body); return f }},
 		{"WebSocket", func() *feed { f, ctx := newFeed(u.t, "WebSocket"); f.readSocket(ctx, socket); return f }},
@@ -109,7 +110,7 @@ func caseBurst(t *trial, o opener) {
 	r := t.room().executed()
 	stream := o.open(r.viewer(), r, "").live()
 	const writers = 10
-	answers := concurrently(writers, func(int) *answer {
+	answers := rulebook.Concurrently(writers, func(int) *answer {
 		return r.owner.post(r.path("/events"), object{"events": batch(wire.MaxBatch)})
 	})
 	require.Equal(t, map[int]int{200: writers}, statuses(answers))

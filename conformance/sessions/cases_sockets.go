@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -33,7 +34,7 @@ func browserCases() []testCase {
 }
 
 func requireAck(t *trial, f frame, fields ...string) []byte {
-	require.Equal(t, wire.FrameAck, f.name, shorten(string(f.data)))
+	require.Equal(t, wire.FrameAck, f.name, rulebook.Shorten(string(f.data)))
 	requireFields(t, f.data, "ack", plus(fields, "v", "t", "ref")...)
 	require.JSONEq(t, `1`, string(member(t, f.data, "v")))
 	return f.data
@@ -190,12 +191,12 @@ func caseBrowserOrigin(t *trial) {
 	r := t.room()
 	foreign := r.owner.browser()
 	foreign.HTTPHeader = http.Header{"Origin": {"https://elsewhere.invalid"}}
-	connection, response, err := r.owner.dial(t.ctx, r.path("/ws"), foreign)
+	connection, response, err := r.owner.dial(t.Context(), r.path("/ws"), foreign)
 	if err != nil {
 		require.NotNil(t, response)
 		require.Equal(t, http.StatusForbidden, response.StatusCode)
 		return
 	}
-	_, _, err = connection.Read(t.ctx)
+	_, _, err = connection.Read(t.Context())
 	require.EqualValues(t, code.CloseNoAccess, websocket.CloseStatus(err), "%v", err)
 }

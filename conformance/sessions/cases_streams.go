@@ -29,7 +29,7 @@ func streamCases() []testCase {
 
 func caseStreamHeaders(t *trial) {
 	r := t.room()
-	response := r.viewer().requestSSE(t.ctx, r.path("/stream"), t.suite.client)
+	response := r.viewer().requestSSE(t.Context(), r.path("/stream"), t.suite.client)
 	defer response.Body.Close() //nolint:errcheck // only the headers count
 	require.Equal(t, 200, response.StatusCode)
 	require.Equal(t, "text/event-stream; charset=utf-8", strings.ToLower(response.Header.Get("Content-Type")))

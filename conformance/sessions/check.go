@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -53,8 +54,8 @@ func decode(data []byte, v any) error { return json.Unmarshal(data, v) }
 // members answers the members of a JSON object; the case ends when data is not one.
 func members(t *trial, data []byte) map[string]json.RawMessage {
 	var read map[string]json.RawMessage
-	require.NoError(t, decode(data, &read), "want an object: %s", shorten(string(data)))
-	require.NotNil(t, read, "want an object: %s", shorten(string(data)))
+	require.NoError(t, decode(data, &read), "want an object: %s", rulebook.Shorten(string(data)))
+	require.NotNil(t, read, "want an object: %s", rulebook.Shorten(string(data)))
 	return read
 }
 
@@ -62,7 +63,7 @@ func members(t *trial, data []byte) map[string]json.RawMessage {
 func member(t *trial, data []byte, path ...string) json.RawMessage {
 	for _, name := range path {
 		value, ok := members(t, data)[name]
-		require.True(t, ok, "field %q is missing: %s", name, shorten(string(data)))
+		require.True(t, ok, "field %q is missing: %s", name, rulebook.Shorten(string(data)))
 		data = value
 	}
 	return data
@@ -72,8 +73,8 @@ func member(t *trial, data []byte, path ...string) json.RawMessage {
 func list(t *trial, data []byte, path ...string) []json.RawMessage {
 	var read []json.RawMessage
 	found := member(t, data, path...)
-	require.NoError(t, decode(found, &read), "want an array: %s", shorten(string(found)))
-	require.NotNil(t, read, "want an array, not null: %s", shorten(string(data)))
+	require.NoError(t, decode(found, &read), "want an array: %s", rulebook.Shorten(string(found)))
+	require.NotNil(t, read, "want an array, not null: %s", rulebook.Shorten(string(data)))
 	return read
 }
 
@@ -93,7 +94,7 @@ func requireFields(t *trial, data []byte, where string, fields ...string) {
 		}
 	}
 	slices.Sort(want)
-	require.Equal(t, want, got, "fields of %s: %s", where, shorten(string(data)))
+	require.Equal(t, want, got, "fields of %s: %s", where, rulebook.Shorten(string(data)))
 }
 
 // requireError checks the inside of an error object and answers it.
@@ -122,7 +123,7 @@ func requireTimes(t *trial, data []byte, fields ...string) {
 // compact removes the white space around JSON values and leaves strings and numbers as they are.
 func compact(t *trial, data []byte) string {
 	var into bytes.Buffer
-	require.NoError(t, json.Compact(&into, data), shorten(string(data)))
+	require.NoError(t, json.Compact(&into, data), rulebook.Shorten(string(data)))
 	return into.String()
 }
 

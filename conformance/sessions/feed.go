@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -46,9 +47,9 @@ type feed struct {
 const heldFrames = 4096
 
 func newFeed(t *trial, transport string) (*feed, context.Context) {
-	ctx, cancel := context.WithCancel(t.ctx)
+	ctx, cancel := context.WithCancel(t.Context())
 	f := &feed{t: t, transport: transport, frames: make(chan frame, heldFrames), cancel: cancel}
-	t.cleanup(f.close)
+	t.Cleanup(f.close)
 	return f, ctx
 }
 
@@ -73,7 +74,7 @@ func (f *feed) take(within time.Duration) (got frame, ok bool) {
 		return got, ok
 	case <-timer.C:
 		return frame{}, false
-	case <-f.t.ctx.Done():
+	case <-f.t.Context().Done():
 		return frame{}, false
 	}
 }
@@ -101,7 +102,7 @@ func (f *feed) nextWithin(within time.Duration, name string, fits ...func(frame)
 func (f *feed) told() string {
 	var lines []string
 	for _, got := range f.past[max(0, len(f.past)-12):] {
-		lines = append(lines, got.name+" "+shorten(string(got.data)))
+		lines = append(lines, got.name+" "+rulebook.Shorten(string(got.data)))
 	}
 	return strings.Join(lines, " | ")
 }
@@ -152,7 +153,7 @@ func (f *feed) send(message any) {
 		require.NoError(f.t, err)
 		data = string(encoded)
 	}
-	require.NoError(f.t, f.write([]byte(data)), "send %s", shorten(data))
+	require.NoError(f.t, f.write([]byte(data)), "send %s", rulebook.Shorten(data))
 }
 
 // ask sends a message with a fresh ref and answers its ack or error.
@@ -200,7 +201,7 @@ func bothWays(c testCase, run func(t *trial, open opener)) []testCase {
 func eventOf(t *trial, f frame) wire.Event {
 	require.Equal(t, wire.FrameEvent, f.name)
 	var read wire.Event
-	require.NoError(t, decode(f.data, &read), shorten(string(f.data)))
+	require.NoError(t, decode(f.data, &read), rulebook.Shorten(string(f.data)))
 	return read
 }
 
@@ -212,13 +213,13 @@ type leaseFrame struct {
 
 func leaseOf(t *trial, f frame) leaseFrame {
 	var read leaseFrame
-	require.NoError(t, decode(f.data, &read), shorten(string(f.data)))
+	require.NoError(t, decode(f.data, &read), rulebook.Shorten(string(f.data)))
 	return read
 }
 
 func presenceOf(t *trial, f frame) wire.Presence {
 	var read wire.Presence
-	require.NoError(t, decode(f.data, &read), shorten(string(f.data)))
+	require.NoError(t, decode(f.data, &read), rulebook.Shorten(string(f.data)))
 	return read
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -31,7 +32,7 @@ type caller struct {
 // as answers account on a fresh device, which the case removes when it ends.
 func (t *trial) as(who account) *caller {
 	u := &caller{t: t, account: who, device: newID(), headers: http.Header{}}
-	t.cleanup(func() { u.delete("/v1/devices/" + u.device) })
+	t.Cleanup(func() { u.delete("/v1/devices/" + u.device) })
 	return u
 }
 
@@ -78,7 +79,7 @@ func (u *caller) do(method, path string, body any) *answer {
 	case nil:
 	case string:
 		reader = strings.NewReader(body)
-		a.request += " " + shorten(body)
+		a.request += " " + rulebook.Shorten(body)
 	case io.Reader:
 		reader = body
 	default:
@@ -88,15 +89,15 @@ func (u *caller) do(method, path string, body any) *answer {
 			return a
 		}
 		reader = bytes.NewReader(encoded)
-		a.request += " " + shorten(string(encoded))
+		a.request += " " + rulebook.Shorten(string(encoded))
 	}
 	u.exchange(a, method, path, reader)
-	u.t.remember(a)
+	u.t.Remember(a.String())
 	return a
 }
 
 func (u *caller) exchange(a *answer, method, path string, body io.Reader) {
-	request, err := http.NewRequestWithContext(u.t.ctx, method, u.t.suite.base+path, body)
+	request, err := http.NewRequestWithContext(u.t.Context(), method, u.t.suite.base+path, body)
 	if err != nil {
 		a.failure = err
 		return
@@ -144,15 +145,7 @@ func (a *answer) String() string {
 	if a.failure != nil {
 		return fmt.Sprintf("%s → %d, %v", a.request, a.status, a.failure)
 	}
-	return fmt.Sprintf("%s → %d %s", a.request, a.status, shorten(strings.TrimSpace(string(a.body))))
-}
-
-func shorten(text string) string {
-	const most = 600
-	if len(text) <= most {
-		return strings.ToValidUTF8(text, "?")
-	}
-	return strings.ToValidUTF8(fmt.Sprintf("%s… (%d bytes)", text[:most], len(text)), "?")
+	return fmt.Sprintf("%s → %d %s", a.request, a.status, rulebook.Shorten(strings.TrimSpace(string(a.body))))
 }
 
 // want ends the case unless the answer is a success of this status.

@@ -25,7 +25,7 @@ func (t *trial) roomWith(body object) *room {
 	r := &room{t: t, owner: owner}
 	owner.post("/v1/sessions", body).want(http.StatusCreated).into(&r.session)
 	require.NotEmpty(t, r.session.ID)
-	t.cleanup(func() { owner.delete(r.path("")) })
+	t.Cleanup(func() { owner.delete(r.path("")) })
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 )
 
@@ -73,73 +74,50 @@ func requireNothingBelieved(t *testing.T) {
 	server := httptest.NewServer(&liar{})
 	t.Cleanup(server.Close)
 	s := newSuite(Target{URL: server.URL, Ours: true})
-	s.deadline = 2 * time.Second
 	t.Cleanup(s.transport.CloseIdleConnections)
-	var attempts []*attempt
-	for _, c := range cases() {
-		attempts = append(attempts, &attempt{testCase: c, done: make(chan struct{})})
-	}
-	s.execute(attempts)
-	report := newReport(true)
-	for _, a := range attempts {
-		<-a.done
-		report.add(a)
-		require.NotEmpty(t, a.failures, "a server that is all wrong passed: %s", a.title())
+	report := rulebook.NewReport(rules)
+	for _, outcome := range (rulebook.Plan{Concurrent: concurrentCases, Deadline: 2 * time.Second}).TryAll(s.cases(report)) {
+		require.NotEmpty(t, outcome.Failures, "a server that is all wrong passed: %s %s", outcome.Rule, outcome.Name)
+		report.Add(outcome)
 	}
 	require.True(t, report.Failed())
 }
+
+func title(c testCase) string { return rulebook.Case{Rule: c.rule, Name: c.name}.Title() }
 
 func TestRulesAndCasesBelongTogether(t *testing.T) {
 	t.Parallel()
 	known, asked, titles := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, rule := range rules {
-		require.Regexp(t, `^SS-[A-Z0-9]+-\d+$`, rule.id)
-		require.False(t, known[rule.id], "%s stands twice", rule.id)
-		known[rule.id] = true
+		require.Regexp(t, `^SS-[A-Z0-9]+-\d+$`, rule.ID)
+		require.False(t, known[rule.ID], "%s stands twice", rule.ID)
+		known[rule.ID] = true
 	}
 	for _, c := range cases() {
-		require.True(t, known[c.rule], "%s is no rule", c.title())
-		require.False(t, titles[c.title()], "%s stands twice", c.title())
-		require.NotNil(t, c.run, c.title())
-		titles[c.title()], asked[c.rule] = true, true
+		require.True(t, known[c.rule], "%s is no rule", title(c))
+		require.False(t, titles[title(c)], "%s stands twice", title(c))
+		require.NotNil(t, c.run, title(c))
+		titles[title(c)], asked[c.rule] = true, true
 	}
 	for _, rule := range rules {
-		require.True(t, asked[rule.id] || rule.unseen != "", "%s has no case and no reason", rule.id)
+		require.True(t, asked[rule.ID] || rule.Unseen != "", "%s has no case and no reason", rule.ID)
 	}
 	require.Len(t, rules, 66)
 }
 
-func TestReport(t *testing.T) {
+func TestExtensionsAreAskedForOnDemand(t *testing.T) {
 	t.Parallel()
-	report := newReport(false)
-	report.add(&attempt{testCase: testCase{rule: "SS-LEASE-3", name: "a"}})
-	report.add(&attempt{testCase: testCase{rule: "SS-LEASE-2", name: "b"}})
-	report.add(&attempt{testCase: testCase{rule: "SS-EVT-1", name: "c"}, failures: []string{"\n\tError Trace:\tx.go:1\n\tError:      \tNot equal\n\tMessages:   \tGET /x"}})
-	report.add(&attempt{testCase: testCase{rule: "SS-EVT-1", name: "d"}, failures: []string{"late"}})
-	report.add(&attempt{testCase: testCase{rule: "SS-ORG-1", name: "e"}, unseen: "no e-mail"})
-	report.omit(testCase{rule: "SS-AUD-1", name: "f", ours: true})
-	lines := strings.Split(report.String(), "\n")
-	for _, want := range []string{
-		"pass  SS-LEASE-3",
-		"pass  SS-LEASE-2: not seen from outside: a clock that steps back",
-		"fail  SS-EVT-1: c: Not equal GET /x (and 1 more)",
-		"skip  SS-ORG-1: e: no e-mail",
-		"skip  SS-AUD-1: an extension of cairn; -ours asks for it",
-		"skip  SS-CON-1: a rule for clients",
-		"skip  SS-SES-1: left out by the filter of this run",
-		"2 pass, 1 fail, 63 skip",
-	} {
-		require.Contains(t, lines, want)
-	}
-	require.True(t, report.Failed())
-	require.Len(t, report.Lines(), len(rules))
+	report := rulebook.NewReport(rules)
+	theirs := newSuite(Target{}).cases(report)
+	all := newSuite(Target{Ours: true}).cases(rulebook.NewReport(rules))
+	require.Less(t, len(theirs), len(all))
+	require.Contains(t, report.String(), notOurs)
 }
 
 // failing runs check in a trial of its own and answers what it found.
 func failing(check func(*trial)) []string {
-	a := &attempt{testCase: testCase{run: check}, done: make(chan struct{})}
-	newSuite(Target{}).attempt(a)
-	return a.failures
+	plan := rulebook.Plan{Concurrent: 1, Deadline: caseDeadline}
+	return plan.Try(rulebook.Case{Run: func(t *rulebook.Trial) { check(&trial{t, newSuite(Target{})}) }}).Failures
 }
 
 func TestChecksFindWhatIsWrong(t *testing.T) {

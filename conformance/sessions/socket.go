@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
@@ -52,7 +53,7 @@ func refusalOf(response *http.Response) string {
 		return "no answer"
 	}
 	body, _ := io.ReadAll(response.Body)
-	return response.Status + " " + shorten(string(body))
+	return response.Status + " " + rulebook.Shorten(string(body))
 }
 
 // readSocket starts the reader of a WebSocket.
@@ -80,7 +81,7 @@ func (f *feed) readSocket(ctx context.Context, connection *websocket.Conn) {
 
 // refusedSocket opens a socket that must be refused with an HTTP status.
 func (u *caller) refusedSocket(path string) *answer {
-	ctx, cancel := context.WithTimeout(u.t.ctx, patience)
+	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
 	a := &answer{t: u.t, request: "GET " + path + " (WebSocket)"}
 	connection, response, err := u.dial(ctx, path, &websocket.DialOptions{HTTPHeader: u.header()})
@@ -96,7 +97,7 @@ func (u *caller) refusedSocket(path string) *answer {
 	}
 	a.status, a.header = response.StatusCode, response.Header
 	a.body, a.failure = io.ReadAll(response.Body)
-	u.t.remember(a)
+	u.t.Remember(a.String())
 	return a
 }
 
@@ -113,9 +114,9 @@ func (u *caller) browser(protocols ...string) *websocket.DialOptions {
 
 // refusedFrame checks an error frame (SS-STR-5) and answers its body.
 func refusedFrame(t *trial, f frame, want code.Code) wire.ErrorBody {
-	require.Equal(t, wire.FrameError, f.name, shorten(string(f.data)))
+	require.Equal(t, wire.FrameError, f.name, rulebook.Shorten(string(f.data)))
 	require.JSONEq(t, `1`, string(member(t, f.data, "v")))
-	body := requireError(t, member(t, f.data, "error"), shorten(string(f.data)))
-	require.Equal(t, string(want), body.Code, shorten(string(f.data)))
+	body := requireError(t, member(t, f.data, "error"), rulebook.Shorten(string(f.data)))
+	require.Equal(t, string(want), body.Code, rulebook.Shorten(string(f.data)))
 	return body
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -25,7 +26,7 @@ func openSSE(u *caller, r *room, query string) *feed {
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close() //nolint:errcheck // refused
 		close(f.frames)
-		require.Equal(u.t, http.StatusOK, response.StatusCode, "GET %s → %s", r.path("/stream"+query), shorten(string(body)))
+		require.Equal(u.t, http.StatusOK, response.StatusCode, "GET %s → %s", r.path("/stream"+query), rulebook.Shorten(string(body)))
 	}
 	f.readSSE(ctx, response.Body)
 	return f
@@ -132,7 +133,7 @@ func streamLines() bufio.SplitFunc {
 
 // refusedSSE asks for a stream that must be refused, and answers the refusal.
 func (u *caller) refusedSSE(path string) *answer {
-	ctx, cancel := context.WithTimeout(u.t.ctx, patience)
+	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
 	response := u.requestSSE(ctx, path, u.t.suite.client)
 	defer response.Body.Close() //nolint:errcheck // read
@@ -142,6 +143,6 @@ func (u *caller) refusedSSE(path string) *answer {
 		return a
 	}
 	a.body, a.failure = io.ReadAll(response.Body)
-	u.t.remember(a)
+	u.t.Remember(a.String())
 	return a
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cairnsync/cairn/conformance/rulebook"
 	wire "github.com/cairnsync/cairn/wire/sessions"
 )
 
@@ -32,7 +30,7 @@ type Target struct {
 	Ours bool
 }
 
-// testCase is one promise of one rule. Its function runs in a goroutine of its own.
+// testCase is one promise of one rule.
 type testCase struct {
 	rule string
 	name string
@@ -41,7 +39,8 @@ type testCase struct {
 	run  func(t *trial)
 }
 
-func (c testCase) title() string { return c.rule + " " + c.name }
+// notOurs is why an extension is not asked for.
+const notOurs = "an extension of cairn; -ours asks for it"
 
 const (
 	// concurrentCases bounds the cases that run at once, besides the slow ones.
@@ -64,7 +63,6 @@ type suite struct {
 	editor    account
 	viewer    account
 	stranger  account
-	deadline  time.Duration // of one case; 0 for the usual ones
 }
 
 type account struct{ key, userID string }
@@ -74,16 +72,30 @@ type account struct{ key, userID string }
 // It returns when all cases have ended, within 90 seconds on an idle machine. A case that the filter
 // of `go test -run` leaves out is not run and its rule says so. A target that cannot be reached, or
 // whose keys do not work, fails t at once.
-func Run(t *testing.T, target Target) *Report {
+func Run(t *testing.T, target Target) *rulebook.Report {
 	t.Helper()
 	s := newSuite(target)
 	defer s.transport.CloseIdleConnections()
 	if err := s.identify(t.Context()); err != nil {
 		t.Fatalf("prepare the target: %v", err)
 	}
-	report := newReport(target.Ours)
-	t.Run("rules", func(t *testing.T) { s.schedule(t, report) })
+	report := rulebook.NewReport(rules)
+	plan := rulebook.Plan{Concurrent: concurrentCases, Deadline: caseDeadline, SlowDeadline: slowDeadline}
+	plan.Run(t, s.cases(report), report)
 	return report
+}
+
+// cases answers every case that the target is asked for as the rulebook runs it; the report learns of the others.
+func (s *suite) cases(report *rulebook.Report) []rulebook.Case {
+	var all []rulebook.Case
+	for _, c := range cases() {
+		if c.ours && !s.target.Ours {
+			report.LeaveOut(c.rule, notOurs)
+			continue
+		}
+		all = append(all, rulebook.Case{Rule: c.rule, Name: c.name, Slow: c.slow, Run: func(t *rulebook.Trial) { c.run(&trial{t, s}) }})
+	}
+	return all
 }
 
 func newSuite(target Target) *suite {
@@ -114,7 +126,7 @@ func (s *suite) identify(ctx context.Context) error {
 		if answer.status != http.StatusCreated || decode(answer.body, &session) != nil {
 			return fmt.Errorf("create a session with each key: %s", answer)
 		}
-		probe.finish()
+		probe.Finish()
 		if seen[session.OwnerUserID] {
 			return fmt.Errorf("tell the accounts apart: two keys belong to user %s", session.OwnerUserID)
 		}
@@ -122,97 +134,4 @@ func (s *suite) identify(ctx context.Context) error {
 		*pair.into = account{key: pair.key, userID: session.OwnerUserID}
 	}
 	return nil
-}
-
-// schedule makes one parallel subtest per case. The work itself runs in goroutines of the suite, so
-// that how many run at once does not depend on the -parallel flag; a subtest only waits for its case.
-func (s *suite) schedule(t *testing.T, report *Report) {
-	var selected []*attempt
-	for _, c := range cases() {
-		if c.ours && !s.target.Ours {
-			report.omit(c)
-			continue
-		}
-		a := &attempt{testCase: c, done: make(chan struct{})}
-		t.Run(c.title(), func(t *testing.T) {
-			selected = append(selected, a) // before Parallel: one subtest after the other
-			t.Parallel()
-			<-a.done
-			report.add(a)
-			if len(a.failures) > 0 {
-				t.Error(strings.Join(a.failures, "\n"))
-			}
-		})
-	}
-	go s.execute(selected)
-}
-
-// attempt is one run of a case; the fields besides done are written before done is closed.
-type attempt struct {
-	testCase
-	done     chan struct{}
-	failures []string
-	unseen   string
-}
-
-// execute runs every attempt: slow ones at once, the others a few at a time.
-func (s *suite) execute(attempts []*attempt) {
-	slots := make(chan struct{}, concurrentCases)
-	slices.SortStableFunc(attempts, func(a, b *attempt) int { return rank(a) - rank(b) })
-	for _, a := range attempts {
-		if a.slow {
-			go s.attempt(a)
-			continue
-		}
-		slots <- struct{}{}
-		go func() {
-			defer func() { <-slots }()
-			s.attempt(a)
-		}()
-	}
-}
-
-func rank(a *attempt) int {
-	if a.slow {
-		return 0
-	}
-	return 1
-}
-
-// attempt runs one case in its own goroutine, which FailNow of its trial may end early.
-func (s *suite) attempt(a *attempt) {
-	defer close(a.done)
-	deadline := caseDeadline
-	if a.slow {
-		deadline = slowDeadline
-	}
-	if s.deadline > 0 {
-		deadline = s.deadline
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	t := newTrial(ctx, s)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		defer t.finish()
-		defer t.recoverPanic()
-		a.run(t)
-	}()
-	<-finished
-	a.failures, a.unseen = t.outcome()
-}
-
-func (t *trial) recoverPanic() {
-	if cause := recover(); cause != nil {
-		t.Errorf("the case panicked: %v\n%s", cause, debug.Stack())
-	}
-}
-
-// FailNow ends the case; testify's require calls it.
-func (t *trial) FailNow() {
-	t.mu.Lock()
-	t.failed = true
-	t.mu.Unlock()
-	runtime.Goexit()
 }
