@@ -106,8 +106,8 @@ func (a *app) importChat(ctx context.Context, c *client.Client, file string, o t
 }
 
 func (a *app) sayImport(done chatImport) error {
-	err := a.say("%s added, %d were there; the import has %d in %d threads of %d channels",
-		count(int(done.Added), "message"), done.Known, done.Messages, done.Threads, done.Channels)
+	err := a.say("%s added, %d were there; the import has %d in %s of %s",
+		count(int(done.Added), "message"), done.Known, done.Messages, count(int(done.Threads), "thread"), count(done.Channels, "channel"))
 	if err == nil && done.Problems > 0 {
 		err = a.say("could not be read: %s", count(int(done.Problems), "item"))
 	}

@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -214,6 +215,33 @@ func TestDeletion(t *testing.T) {
 			content, err = bytesOf(w, ann, upload(w, ann, "twice").ID)
 			require.NoError(w, err, "it can come again")
 			require.Equal(w, "twice", content)
+		})
+		w.Run("who reads while it is deleted gets all of it, or hears that it is gone", func(w *team.Team) {
+			for i := range 8 {
+				text := fmt.Sprintf("read while deleted %d", i)
+				file := upload(w, ann, text)
+				ended := make(chan error, 1)
+				reads := make(chan struct{}, 1)
+				go func() {
+					for {
+						content, err := bytesOf(w, ann, file.ID)
+						if err == nil && content != text {
+							err = fmt.Errorf("half of it: %q", content)
+						}
+						if err != nil {
+							ended <- err
+							return
+						}
+						select {
+						case reads <- struct{}{}:
+						default:
+						}
+					}
+				}()
+				<-reads
+				require.NoError(w, w.Files.Delete(w.Context(), ann, file.ID, nil))
+				w.Refused(code.NotFound, <-ended)
+			}
 		})
 		w.Run("WS-5 a deleted message takes along what nothing else uses", func(w *team.Team) {
 			shared, single := upload(w, ann, "shared"), upload(w, ann, "single")
