@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairnsync/cairn/client/internal/httpkit"
@@ -43,7 +44,8 @@ type Account struct {
 	outbox  *Outbox
 	gateway *Gateway
 
-	wanted chan struct{} // holds one: the State may need something
+	wanted  chan struct{} // holds one: the State may need something
+	running atomic.Bool
 
 	mu      sync.Mutex // guards what follows
 	at      Position
@@ -106,8 +108,14 @@ func (a *Account) Close() error {
 }
 
 // Run connects, keeps the copy up to date and sends the outbox until ctx ends; then it answers nil. It ends by
-// itself as Gateway.Run does, after ErrRevoked with everything deleted (ES-8.5), and when the store fails.
+// itself as Gateway.Run does, after ErrRevoked with everything deleted (ES-8.5), and when the store fails. Settle and
+// Outbox.Idle answer that until Run begins again.
 func (a *Account) Run(ctx context.Context) error {
+	if a.running.Swap(true) {
+		return errors.New("run account: it runs already")
+	}
+	defer a.running.Store(false)
+	a.outbox.stop(nil)
 	a.rest(func() { a.failed = nil })
 	err := a.run(ctx)
 	if err != nil {
@@ -138,6 +146,7 @@ func (a *Account) run(ctx context.Context) error {
 		err = cause
 	}
 	if errors.Is(err, ErrRevoked) {
+		a.outbox.stop(err)
 		return errors.Join(err, a.Erase(context.WithoutCancel(ctx)))
 	}
 	return err

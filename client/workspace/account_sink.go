@@ -45,8 +45,11 @@ func (a *accountSink) snapshot(ctx context.Context) (wire.Snapshot, error) {
 	wait := backoff{base: requestBase, limit: reconnectCap}
 	for {
 		snapshot, err := a.client.Snapshot(ctx)
-		if err == nil || !worthRetry(err) || !httpkit.Sleep(ctx, wait.next(waitOf(err))) {
+		if err == nil || !worthRetry(err) {
 			return snapshot, err
+		}
+		if !httpkit.Sleep(ctx, wait.next(waitOf(err))) {
+			return snapshot, errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -84,6 +87,7 @@ func (a *accountSink) Page(ctx context.Context, at Position) error {
 		return err
 	}
 	if err := a.config.Store.Commit(context.WithoutCancel(ctx), at, changed); err != nil {
+		a.state.Unsaved(changed)
 		return fmt.Errorf("store local copy: %w", err)
 	}
 	a.rest(func() { a.at = at })
@@ -107,14 +111,14 @@ func (a *accountSink) Resync(ctx context.Context, _ wire.Resync) (Position, erro
 	}
 	channels, threads := a.state.Discard()
 	a.rest(func() { a.at = Position{} }) // the old one stands for a copy that is gone
-	if err := a.config.Store.Discard(context.WithoutCancel(ctx)); err != nil {
-		return Position{}, fmt.Errorf("discard local copy: %w", err)
-	}
 	for _, id := range channels {
 		a.OpenChannel(id)
 	}
 	for _, id := range threads {
 		a.OpenThread(id)
+	}
+	if err := a.config.Store.Discard(context.WithoutCancel(ctx)); err != nil {
+		return Position{}, fmt.Errorf("discard local copy: %w", err)
 	}
 	return a.begin(ctx, &snapshot)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnsync/cairn/client/workspace"
+	"github.com/cairnsync/cairn/wire/code"
 	wire "github.com/cairnsync/cairn/wire/workspace"
 )
 
@@ -135,6 +136,7 @@ func TestAccountSaysWhyItStopped(t *testing.T) {
 		thread := seed(f)
 		store := &shaky{Store: workspace.NewMemory()}
 		p := account(t, f, store, nil)
+		p.OpenThread(thread)
 		require.NoError(t, p.Settle(t.Context()))
 		full := errors.New("disk full")
 		store.commits.Store(&full)
@@ -147,5 +149,49 @@ func TestAccountSaysWhyItStopped(t *testing.T) {
 		_, err := p.Outbox().Send(t.Context(), thread, workspace.Text{ContentMD: "later"})
 		require.NoError(t, err, "it is kept for the next run")
 		require.ErrorIs(t, p.Outbox().Idle(t.Context()), full)
+
+		store.commits.Store(nil)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		synctest.Wait()
+		p.same(t)
+		require.Error(t, p.Run(ctx), "it runs already")
+		require.NoError(t, p.Settle(t.Context()), "and that disturbs nothing")
+		stop()
+		require.NoError(t, <-ended)
+		at, records, err := store.LoadCopy(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, p.Position(), at)
+		stored := workspace.NewState(f.device)
+		require.NoError(t, stored.Restore(records))
+		require.Empty(t, workspace.Compare(stored.Export(), p.State().Export()), "ES-7.1 a position stands for all that is stored")
+	})
+}
+
+func TestWhatARevocationDropsIsNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		thread := seed(f)
+		p := account(t, f, workspace.NewMemory(), nil)
+		require.NoError(t, p.Settle(t.Context()))
+		f.do(func(*world) {
+			f.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+				return r.Method == http.MethodPost
+			}
+		})
+		_, err := p.Outbox().Send(t.Context(), thread, workspace.Text{ContentMD: "never sent"})
+		require.NoError(t, err)
+		waiting := make(chan error, 1)
+		go func() { waiting <- p.Outbox().Idle(t.Context()) }()
+		synctest.Wait()
+		f.closeAll(code.CloseRevoked, "")
+		require.ErrorIs(t, <-p.ended, workspace.ErrRevoked)
+		require.ErrorIs(t, <-waiting, workspace.ErrRevoked)
+		require.ErrorIs(t, p.Outbox().Idle(t.Context()), workspace.ErrRevoked)
 	})
 }

@@ -85,6 +85,12 @@ type Client struct {
 // NewID answers a UUID of version 7, as clients make them for messages and writes (ES-5).
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
+// CheckURL answers what is wrong with a Config.BaseURL, nil for nothing. Its errors do not repeat it.
+func CheckURL(base string) error {
+	_, err := httpkit.ParseBase(base)
+	return err
+}
+
 // New checks c and answers a Client. It makes no request.
 func New(c Config) (*Client, error) {
 	base, err := httpkit.ParseBase(c.BaseURL)

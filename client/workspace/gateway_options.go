@@ -14,9 +14,9 @@ import (
 // method that fails ends Gateway.Run with its error. While a method works nothing is read, and a server
 // that has too much to say meanwhile closes the connection (4014), which is then caught up.
 //
-// The contexts of Ready, Resumed and Resync end with their connection, and a failure after that is no fault of the
-// sink: the next connection begins from Position. All others end with Run, for what was read before a connection
-// ended is handed over after its end.
+// The contexts of Ready, Resumed and Resync end with their connection, and failing with that is no fault of the sink: the
+// next connection begins from Position. All others end with Run, for what was read before a connection ended is handed
+// over after its end: a sink that asks somebody there needs a limit of its own.
 type Sink interface { //nolint:interfacebloat // it is what a connection has to say, one method each
 	// Position answers where to go on from; it is asked before each connection.
 	Position(ctx context.Context) (Position, error)

@@ -32,12 +32,12 @@ type serving struct {
 // serve signs in and hands over what comes, until the connection ends.
 func (c *connection) serve(memory *reconnect, from Position) error {
 	s := &serving{connection: c, at: from}
+	c.seq.Store(from.Seq)
 	if err := s.signIn(memory, from); err != nil {
 		return err
 	}
 	c.seq.Store(s.at.Seq)
 	c.g.attach(c)
-	c.own.Go(c.keep)
 	for {
 		if len(c.frames) == 0 || s.unstored >= pageEvents {
 			if err := s.page(); err != nil {
@@ -158,13 +158,19 @@ func (s *serving) window() time.Duration {
 	return time.Duration(s.hello.ResumeWindowMS) * time.Millisecond
 }
 
+// signedIn begins the heartbeats: a snapshot may take longer to load than a server waits for one.
+func (s *serving) signedIn(memory *reconnect, session string) {
+	memory.established(session, s.window())
+	s.own.Go(s.keep)
+	s.g.enter(CatchingUp)
+}
+
 func (s *serving) ready(memory *reconnect, frame wire.Frame, from Position) error {
 	ready, err := decodeD[wire.Ready](frame)
 	if err != nil {
 		return err
 	}
-	memory.established(ready.GatewaySessionID, s.window())
-	s.g.enter(CatchingUp)
+	s.signedIn(memory, ready.GatewaySessionID)
 	if s.at, err = s.g.sink.Ready(s.ctx, ready, from); err != nil {
 		return s.unfinished(err)
 	}
@@ -180,8 +186,7 @@ func (s *serving) resumed(memory *reconnect, frame wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	memory.established(resumed.GatewaySessionID, s.window())
-	s.g.enter(CatchingUp)
+	s.signedIn(memory, resumed.GatewaySessionID)
 	return s.unfinished(s.g.sink.Resumed(s.ctx, resumed))
 }
 
@@ -228,10 +233,10 @@ func (s *serving) take(frame wire.Frame) error {
 	}
 }
 
-// unfinished is sunk for what asks the server: where the connection ended under it nothing is wrong with the sink, and
-// the next connection asks again.
+// unfinished is sunk for what asks the server: where its context ended with the connection nothing is wrong with the sink,
+// and the next connection asks again.
 func (s *serving) unfinished(err error) error {
-	if err != nil && s.ctx.Err() != nil {
+	if s.ctx.Err() != nil && errors.Is(err, s.ctx.Err()) {
 		return context.Cause(s.ctx) //nolint:wrapcheck // as in next
 	}
 	return sunk(err)

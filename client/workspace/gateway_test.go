@@ -28,7 +28,7 @@ type recorder struct {
 	reports []error
 	client  *workspace.Client
 	fail    error
-	hold    func(ctx context.Context) // called for each event, without the lock; set before the gateway runs
+	hold    func(ctx context.Context) // called for each event, without the lock
 }
 
 func (r *recorder) notef(format string, args ...any) {
@@ -88,8 +88,11 @@ func (r *recorder) Ready(_ context.Context, ready wire.Ready, from workspace.Pos
 func (r *recorder) Resumed(context.Context, wire.Resumed) error { r.notef("resumed"); return nil }
 
 func (r *recorder) Event(ctx context.Context, e workspace.Event) error {
-	if r.hold != nil {
-		r.hold(ctx)
+	r.mu.Lock()
+	hold := r.hold
+	r.mu.Unlock()
+	if hold != nil {
+		hold(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,8 @@ type Outbox struct {
 	waits   map[string]hold   // by entry
 	hear    func(Outcome)
 	changed chan struct{} // closed, and replaced, at every change
-	paused  error
+	paused  error         // why nothing is sent until Open, nil for no reason but the connection
+	dropped bool          // forget dropped entries since paused was set
 }
 
 // hold is when an entry is tried again. asked says that the server named the time.
@@ -94,7 +95,7 @@ func (o *Outbox) Listen(hear func(Outcome)) {
 // Open lets entries be sent: the connection has caught up (ES-13.4). What waited for the network is tried at once.
 func (o *Outbox) Open() {
 	o.mu.Lock()
-	o.open, o.paused = true, nil
+	o.open, o.paused, o.dropped = true, nil, false
 	maps.DeleteFunc(o.waits, func(_ string, h hold) bool { return !h.asked })
 	o.tell()
 	o.mu.Unlock()
@@ -108,11 +109,12 @@ func (o *Outbox) Hold() {
 	o.open = false
 }
 
-// stop keeps entries back until Open, and answers why to who waits for Idle.
+// stop keeps entries back until Open, and answers why to who waits for Idle; nil is no reason any more.
 func (o *Outbox) stop(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open, o.paused = false, why
+	o.dropped = o.dropped && why != nil
 	o.tell()
 }
 
@@ -153,13 +155,13 @@ func (o *Outbox) Idle(ctx context.Context) error {
 		for _, entry := range o.entries {
 			busy = busy || entry.State == EntryWaiting
 		}
-		changed, paused := o.changed, o.paused
+		changed, paused, dropped := o.changed, o.paused, o.dropped
 		o.mu.Unlock()
-		if !busy {
-			return nil
-		}
-		if paused != nil {
+		switch {
+		case paused != nil && (busy || dropped):
 			return paused
+		case !busy:
+			return nil
 		}
 		select {
 		case <-changed:
@@ -283,7 +285,7 @@ func (o *Outbox) land(id string) {
 func (o *Outbox) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.open = false
+	o.open, o.dropped = false, o.dropped || len(o.entries) > 0
 	clear(o.entries)
 	clear(o.waits)
 	o.tell()

@@ -165,7 +165,7 @@ func (s *State) Restore(records []Record) error {
 	return nil
 }
 
-// Records answers what changed since the last call, for Store.Commit.
+// Records answers what changed since the last call, for Store.Commit. What that fails with goes back by Unsaved.
 func (s *State) Records() ([]Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,6 +180,15 @@ func (s *State) Records() ([]Record, error) {
 	}
 	clear(s.dirty)
 	return changed, nil
+}
+
+// Unsaved takes back what Records answered, because it could not be stored: the next call answers it again, as it is then.
+func (s *State) Unsaved(records []Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, record := range records {
+		s.dirty[recordKey{record.Kind, record.ID}] = struct{}{}
+	}
 }
 
 // Discard empties the copy, as after resync_required and a revocation (ES-7.3, ES-8.5). What was open is

@@ -72,6 +72,24 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+func TestSlowCasesHaveTimeOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	p := Plan{Concurrent: 1, Deadline: time.Minute, SlowDeadline: time.Hour}
+	left := func(c Case) time.Duration {
+		var left time.Duration
+		c.Run = func(t *Trial) {
+			deadline, _ := t.Context().Deadline()
+			left = time.Until(deadline)
+		}
+		p.Try(c)
+		return left
+	}
+	require.LessOrEqual(t, left(Case{}), time.Minute)
+	require.Greater(t, left(Case{Slow: true}), time.Minute)
+	p.SlowDeadline = 0
+	require.LessOrEqual(t, left(Case{Slow: true}), time.Minute)
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
 	report := NewReport([]Rule{{ID: "A-1"}, {ID: "A-2"}})

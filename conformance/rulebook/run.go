@@ -3,6 +3,7 @@ package rulebook
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -118,17 +119,15 @@ func (p Plan) execute(attempts []*attempt) {
 // Concurrently starts n calls at one moment and answers what each got, in order of i.
 func Concurrently[T any](n int, call func(i int) T) []T {
 	results := make([]T, n)
-	start, done := make(chan struct{}), make(chan struct{}, n)
+	start := make(chan struct{})
+	var group sync.WaitGroup
 	for i := range n {
-		go func() {
+		group.Go(func() {
 			<-start
 			results[i] = call(i)
-			done <- struct{}{}
-		}()
+		})
 	}
 	close(start)
-	for range n {
-		<-done
-	}
+	group.Wait()
 	return results
 }

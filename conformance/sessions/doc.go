@@ -11,6 +11,6 @@
 // [Run] is the same suite as a function, for a server started in the same process. Cases run
 // concurrently on sessions and devices of their own, which they delete when they end; organisations
 // cannot be deleted and stay. A case never sleeps: it waits for a condition, at most as long as its
-// patience. Everything blocks at most until the deadline of its case. Values of this package are
-// used by one run only, except [Report], which may be read and written concurrently.
+// patience. Everything blocks at most until the deadline of its case. What becomes of
+// the rules is a [rulebook.Report].
 package sessions

@@ -162,19 +162,20 @@ type finalized struct {
 }
 
 func newRestoreFinalize(a *app) *cobra.Command {
-	var force bool
+	var force, keepLog bool
 	cmd := &cobra.Command{Use: "finalize", Short: "Begin a new timeline after a restore, before the servers start", Args: fits}
 	cmd.Long = `Run it once after the database was restored from a backup, with every server stopped. Clients may know events that the
 backup does not have; a new epoch tells them to load everything anew. What consumes the log goes on from its head, and
 every sign-in ends, because the backup may have brought back revoked ones.`
 	from := settingsFlags(cmd, databaseFlag)
-	cmd.Flags().BoolVar(&force, "force", false, "also when it looks as if a server runs, or was killed")
+	cmd.Flags().BoolVar(&force, "force", false, "also when it looks as if a server ran")
+	cmd.Flags().BoolVar(&keepLog, "keep-wal", false, "the -wal file beside a SQLite file is of the backup")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, _, err := from.load(a, cmd.Flags(), nil)
 		if err != nil {
 			return err
 		}
-		done, err := a.finalize(cmd.Context(), loaded.Database, force)
+		done, err := a.finalize(cmd.Context(), loaded.Database, force, keepLog)
 		if err != nil {
 			return err
 		}
@@ -186,12 +187,12 @@ every sign-in ends, because the backup may have brought back revoked ones.`
 }
 
 // finalize begins a new timeline. On SQLite it holds the file meanwhile, as a server does.
-func (a *app) finalize(ctx context.Context, url string, force bool) (done finalized, err error) {
+func (a *app) finalize(ctx context.Context, url string, force, keepLog bool) (done finalized, err error) {
 	db, err := storage.Open(ctx, storage.Options{
-		URL: url, Env: a.env, Migrate: storage.MigrateRefuse, Lanes: 1, Readers: 1, Server: !force, Restored: !force,
+		URL: url, Env: a.env, Migrate: storage.MigrateRefuse, Lanes: 1, Readers: 1, Server: !force, Restored: !keepLog,
 	})
 	if refusal, is := errors.AsType[*storage.Refusal](err); is && refusal.Reason == storage.LeftLog {
-		return finalized{}, &hintedError{err, "If it came with the backup, as the two files of a snapshot of the disk do: --force"}
+		return finalized{}, &hintedError{err, "Remove it, and the -shm file beside it. If it is of the backup: --keep-wal"}
 	}
 	if err != nil {
 		return finalized{}, err

@@ -80,9 +80,9 @@ func TestRestoreFinalize(t *testing.T) {
 		server.Stop(t)
 		t.Run("not beside the commits of another file", func(t *testing.T) {
 			if db.Engine == testkit.SQLite { // which the test has open, as one that was killed had it
-				s.refused(exitFailed, []string{"-wal holds commits", "remove it", "--force"}, "restore", "finalize")
+				s.refused(exitFailed, []string{"-wal holds commits", "Remove it", "--keep-wal"}, "restore", "finalize", "--force")
 				require.Equal(t, before.SyncEpoch, logState(t, db).SyncEpoch)
-				before.SyncEpoch = decoded[finalized](s, "restore", "finalize", "--force").SyncEpoch
+				before.SyncEpoch = decoded[finalized](s, "restore", "finalize", "--keep-wal").SyncEpoch
 			}
 			require.NoError(t, db.DB.Close())
 		})

@@ -188,7 +188,10 @@ func newAuthLogout(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&local, "local", false, "only forget it here, when the server cannot be reached")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		return a.asMember(ctx, "", func(m *membership) error {
+		out := func(url string) error {
+			return a.show(map[string]any{"signed_out": true, "url": url}, func() error { return a.say("signed out of %s", url) })
+		}
+		err := a.asMember(ctx, "", func(m *membership) error {
 			if local {
 				if err := m.client.Forget(ctx); err != nil {
 					return err
@@ -196,8 +199,12 @@ func newAuthLogout(a *app) *cobra.Command {
 			} else if err := m.client.Logout(ctx); err != nil && !errors.Is(err, client.ErrSignedOut) {
 				return err
 			}
-			return a.show(map[string]any{"signed_out": true, "url": m.url}, func() error { return a.say("signed out of %s", m.url) })
+			return out(m.url)
 		})
+		if stranger, is := errors.AsType[*strangerError](err); is {
+			return out(stranger.url)
+		}
+		return err
 	}
 	return cmd
 }

@@ -43,8 +43,9 @@ func (s *shell) serve(t *testing.T, args ...string) *serving {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	running := &serving{ready: filepath.Join(t.TempDir(), "ready"), stop: cancel, ended: make(chan outcome, 1)}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--ready-file", running.ready}, args...)
-	go func() { running.ended <- s.callWith(ctx, args...) }()
-	t.Cleanup(cancel)
+	gone := make(chan struct{})
+	go func() { defer close(gone); running.ended <- s.callWith(ctx, args...) }()
+	t.Cleanup(func() { cancel(); <-gone })
 	require.Eventually(t, func() bool {
 		url, err := os.ReadFile(running.ready)
 		running.url = strings.TrimSpace(string(url))

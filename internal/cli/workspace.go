@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,12 +87,9 @@ func (a *app) rememberServer(url string) error {
 }
 
 // member opens the sign-in to a server; where there is none yet it makes room for one, if it is to.
-func (a *app) member(url string, makes bool) (*membership, error) {
-	if !strings.Contains(url, "://") {
-		return nil, wrongUsage("%q: http:// is missing: http://%s", url, url)
-	}
-	if bare := strings.TrimSuffix(strings.TrimSuffix(url, "/v1"), "/api"); bare != url {
-		return nil, wrongUsage("%s: the address of the server, without the path to its API: %s", url, bare)
+func (a *app) member(server string, makes bool) (*membership, error) {
+	if err := checkServer(server); err != nil {
+		return nil, err
 	}
 	device, err := a.deviceID()
 	if err != nil {
@@ -101,17 +99,17 @@ func (a *app) member(url string, makes bool) (*membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := sha256.Sum256([]byte(url + "\n" + device))
-	m := &membership{url: url, folder: filepath.Join(root, hex.EncodeToString(name[:8]))}
+	name := sha256.Sum256([]byte(server + "\n" + device))
+	m := &membership{url: server, folder: filepath.Join(root, hex.EncodeToString(name[:8]))}
 	if _, err := os.Stat(m.folder); !makes && errors.Is(err, fs.ErrNotExist) {
-		return nil, notSignedIn(url)
+		return nil, &strangerError{server}
 	}
 	var keys client.FileKeys
 	if m.store, keys, err = localstore.OpenIn(m.folder); err != nil {
-		return nil, fmt.Errorf("open the sign-in to %s: %w", url, err)
+		return nil, fmt.Errorf("open the sign-in to %s: %w", server, err)
 	}
 	m.client, err = client.New(client.Config{
-		BaseURL: url, Device: client.Device{ID: device, Name: deviceName(), Platform: "cli"},
+		BaseURL: server, Device: client.Device{ID: device, Name: deviceName(), Platform: "cli"},
 		Keys: keys, Tokens: m.store, Attempts: attempts,
 	})
 	if err != nil {
@@ -147,13 +145,31 @@ func (a *app) asMember(ctx context.Context, url string, do func(*membership) err
 		return &unreachableError{m.url, err}
 	}
 	if errors.Is(err, client.ErrSignedOut) && client.AsProblem(err) == nil {
-		return notSignedIn(m.url)
+		return &strangerError{m.url}
 	}
 	return err
 }
 
-func notSignedIn(url string) error {
-	return fmt.Errorf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", url, url)
+// checkServer refuses what is no address of a server.
+func checkServer(address string) error {
+	if !strings.Contains(address, "://") {
+		return wrongUsage("%q: http:// is missing: http://%s", address, address)
+	}
+	if err := client.CheckURL(address); err != nil {
+		return wrongUsage("%v\nCheck %s.", err, envURL)
+	}
+	if at, err := url.Parse(address); err == nil && (strings.HasSuffix(at.Path, "/api/v1") || at.Path == "/v1") {
+		return wrongUsage("name the server without the path to its API: %s", strings.TrimSuffix(strings.TrimSuffix(address, "/v1"), "/api"))
+	}
+	return nil
+}
+
+// strangerError is a command where nobody is signed in.
+type strangerError struct{ url string }
+
+// Error says how to sign in.
+func (e *strangerError) Error() string {
+	return fmt.Sprintf("nobody is signed in to %s here\nSign in first: `cairn auth login %s`", e.url, e.url)
 }
 
 // ofNetwork reports whether the network failed. A number of the operating system alone, as in what fails with a file, has

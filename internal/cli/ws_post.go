@@ -76,10 +76,10 @@ func channelArchived(ctx context.Context, c *client.Client, channel wire.Channel
 		return err
 	}
 	if channel.ArchivedAt != nil {
-		return &hintedError{err, "The channel is archived: nobody writes in it until `cairn channel unarchive " + channel.ID + "`"}
+		return &hintedError{err, "Nobody writes in it until `cairn channel unarchive " + channel.ID + "`"}
 	}
 	if space, missing := c.Space(ctx, channel.SpaceID); missing == nil && space.ArchivedAt != nil {
-		return &hintedError{err, "The space is archived: nobody writes in it until `cairn space unarchive " + space.ID + "`"}
+		return &hintedError{err, "Nobody writes in it until `cairn space unarchive " + space.ID + "`"}
 	}
 	return err
 }

@@ -96,15 +96,18 @@ func checkFolder(path string) error {
 
 // mustStandAlone refuses a file that is not all there is of its database.
 func mustStandAlone(path string) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // SQLite keeps the log beside the file itself
+	}
 	info, err := os.Stat(path + "-wal")
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && info.Size() == 0:
 		return nil
 	case err != nil:
-		return refuse(LeftLog, err, "%s-wal cannot be read", path)
+		return refuse(ReadOnly, err, "%s-wal cannot be read", path)
 	}
-	return refuse(LeftLog, nil, "%s-wal holds commits of a server that was killed; it belongs to the file that was here before the restore, "+
-		"and would damage this one: remove it and %s-shm", path, path)
+	return refuse(LeftLog, nil, "%s-wal holds commits: of the backup, if it came with it, or of the server that was killed before the restore, "+
+		"which would damage the backup", path)
 }
 
 func (e *sqliteEngine) name() string { return "sqlite" }

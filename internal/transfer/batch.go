@@ -75,7 +75,7 @@ func (b *batcher) addPart(ctx context.Context, channel wire.ImportChannel, threa
 		b.order = append(b.order, k)
 	}
 	if p.seen[m.SourceID] {
-		b.run.left("messages that the export has twice")
+		b.run.report.Known++ // the export says it twice
 		return nil
 	}
 	p.seen[m.SourceID] = true

@@ -133,8 +133,8 @@ type run struct {
 	report   Report
 }
 
-// begin begins the import on the server, once: not before there is something to bring, for a file that turns out to be
-// something else leaves nothing there.
+// begin begins the import on the server, once: with its first batch, or when all was read, so that a file that turns out
+// to be something else leaves nothing there.
 func (r *run) begin(ctx context.Context) (err error) {
 	if r.report.Import.ID != "" {
 		return nil

@@ -74,10 +74,8 @@ func TestMattermost(t *testing.T) {
 	require.NotNil(t, hello.EditedAt)
 	require.Equal(t, []wire.ImportReaction{{Emoji: "❤️", AuthorSourceID: "tom", AuthorName: "Tommy", AuthorEmail: "tom@example.org"}}, hello.Reactions)
 	require.EqualValues(t, 4, report.Added)
-	require.Zero(t, report.Known)
-	require.Equal(t, map[string]int64{
-		"posts of private channels": 1, "news of channels": 1, "direct messages": 2, "messages that the export has twice": 1,
-	}, report.Left)
+	require.EqualValues(t, 1, report.Known, "the export says one post twice")
+	require.Equal(t, map[string]int64{"posts of private channels": 1, "news of channels": 1, "direct messages": 2}, report.Left)
 	require.Len(t, problems, 5)
 	for i, line := range []int{11, 13, 14, 17, 19} {
 		require.Contains(t, problems[i], fmt.Sprintf("mattermost.jsonl:%d:", line))

@@ -238,7 +238,11 @@ func TestDeletion(t *testing.T) {
 						}
 					}
 				}()
-				<-reads
+				select {
+				case <-reads:
+				case err := <-ended:
+					require.NoError(w, err)
+				}
 				require.NoError(w, w.Files.Delete(w.Context(), ann, file.ID, nil))
 				w.Refused(code.NotFound, <-ended)
 			}
