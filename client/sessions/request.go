@@ -78,7 +78,7 @@ func (c *Client) attempt(ctx context.Context, made call) (Answer, error) {
 		c.trace(made.method, made.path, nil, started, err)
 		return Answer{}, err
 	}
-	defer httpkit.CloseQuietly(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was only read
 	answer, err := c.read(response)
 	c.trace(made.method, made.path, response, started, err)
 	if err != nil {

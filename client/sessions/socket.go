@@ -54,7 +54,7 @@ func (v *Viewer) openSocket(ctx context.Context, watch *watchdog, at string, aft
 	}
 	target := v.client.base + at + "?after=" + strconv.FormatInt(after, 10)
 	started := time.Now()
-	conn, response, err := websocket.Dial(ctx, target, &websocket.DialOptions{
+	conn, response, err := websocket.Dial(ctx, target, &websocket.DialOptions{ //nolint:bodyclose // dialRefusal closes it
 		HTTPClient:     v.client.stream,
 		HTTPHeader:     header,
 		OnPingReceived: func(context.Context, []byte) bool { watch.arm(); return true },
@@ -77,7 +77,7 @@ func dialRefusal(response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols || response.Body == nil {
 		return httpkit.Bare(err)
 	}
-	defer httpkit.CloseQuietly(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was only read
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if readErr != nil {
 		return fmt.Errorf("read answer: %w", readErr)

@@ -29,7 +29,7 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	request.Header.Set("Accept", "text/event-stream")
 	request.Header.Set("Accept-Encoding", "identity") // a compressor in between would hold frames back
 	started := time.Now()
-	response, err := v.client.stream.Do(request) //nolint:bodyclose // the source closes it
+	response, err := v.client.stream.Do(request)
 	if err != nil {
 		err = fmt.Errorf("open stream: %w", httpkit.Bare(err))
 		v.client.trace(http.MethodGet, at, nil, started, err)
@@ -38,7 +38,7 @@ func (v *Viewer) openStream(ctx context.Context, watch *watchdog, at string, aft
 	err = acceptStream(response)
 	v.client.trace(http.MethodGet, at, response, started, err)
 	if err != nil {
-		httpkit.CloseQuietly(response.Body)
+		_ = response.Body.Close()
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	body := watchedReader{response.Body, watch}
@@ -88,7 +88,7 @@ func (s *eventStream) next() (string, []byte, error) {
 	return name, data, nil
 }
 
-func (s *eventStream) close() { httpkit.CloseQuietly(s.body) }
+func (s *eventStream) close() { _ = s.body.Close() }
 
 // parser reads text/event-stream (HTML Living Standard, section 9.2.6). Lines end with LF, CR or CR LF; comments,
 // ids, retry and unknown fields are skipped; an event that the end of the stream cuts off is dropped.

@@ -54,7 +54,8 @@ func (g *Gateway) open(ctx context.Context) (*connection, error) {
 	defer stop()
 	started := time.Now()
 	made := Call{Method: http.MethodGet, Path: gatewayPath}
-	socket, response, err := websocket.Dial(dialling, g.client.base+gatewayPath, &websocket.DialOptions{HTTPClient: g.client.stream})
+	options := &websocket.DialOptions{HTTPClient: g.client.stream}
+	socket, response, err := websocket.Dial(dialling, g.client.base+gatewayPath, options) //nolint:bodyclose // dialRefusal closes it
 	if err != nil {
 		err = fmt.Errorf("open gateway: %w", dialRefusal(response, err))
 		g.client.trace(made, response, started, err)
@@ -80,7 +81,7 @@ func dialRefusal(response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols || response.Body == nil {
 		return httpkit.Bare(err)
 	}
-	defer httpkit.CloseQuietly(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was only read
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxProblemBody))
 	if readErr != nil {
 		return fmt.Errorf("read answer: %w", readErr)

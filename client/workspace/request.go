@@ -134,7 +134,7 @@ func (c *Client) attempt(ctx context.Context, made Call, token string) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
-	defer httpkit.CloseQuietly(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was only read
 	return c.read(response, made)
 }
 
@@ -158,7 +158,7 @@ func (c *Client) send(by *http.Client, request *http.Request, made Call) (*http.
 }
 
 func (c *Client) refused(response *http.Response, made Call) error {
-	defer httpkit.CloseQuietly(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblemBody))
 	if err != nil {
 		return fmt.Errorf("read answer of %s %s: %w", made.Method, made.Path, err)

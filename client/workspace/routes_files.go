@@ -36,7 +36,7 @@ func (c *Client) PutFileContent(ctx context.Context, id, mimeType string, conten
 		}
 		request.Header.Set("Content-Type", mimeType)
 	}, func(response *http.Response, made Call) error {
-		defer httpkit.CloseQuietly(response.Body)
+		defer func() { _ = response.Body.Close() }() // it was only read
 		answer, err := c.read(response, made)
 		if err != nil {
 			return err

@@ -15,15 +15,22 @@ import (
 // maxNamed bounds how many objects are looked through for a name; beyond that only ids name them.
 const maxNamed = 10_000
 
-// called finds the one object that is called so, or whose id it is. The last of the names says the most.
-func called[T any](kind, ref string, all []T, is func(T) (id string, names []string)) (T, error) {
+// naming is how an object of the server can be named on the command line.
+type naming struct {
+	id    string
+	names []string
+	shown string // beside the id, where several have one name
+}
+
+// called finds the one object that is called so, or whose id it is.
+func called[T any](kind, ref string, all []T, is func(T) naming) (T, error) {
 	var found []T
 	for _, one := range all {
-		id, names := is(one)
-		if id == ref {
+		named := is(one)
+		if named.id == ref {
 			return one, nil
 		}
-		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, ref) }) {
+		if slices.ContainsFunc(named.names, func(name string) bool { return strings.EqualFold(name, ref) }) {
 			found = append(found, one)
 		}
 	}
@@ -36,10 +43,10 @@ func called[T any](kind, ref string, all []T, is func(T) (id string, names []str
 	default:
 		lines := make([]string, len(found))
 		for i, one := range found {
-			id, names := is(one)
-			lines[i] = id + "  " + names[len(names)-1]
+			named := is(one)
+			lines[i] = named.id + "  " + named.shown
 		}
-		return none, wrongUsage("%d %ss are called %q: name one by its id, or by all of its name\n  %s", len(found), kind, ref, strings.Join(lines, "\n  "))
+		return none, wrongUsage("%d %ss are called %q: name one by its id\n  %s", len(found), kind, ref, strings.Join(lines, "\n  "))
 	}
 }
 
@@ -52,7 +59,7 @@ func aSpace(ctx context.Context, c *client.Client, ref string) (wire.Space, erro
 	if err != nil {
 		return wire.Space{}, err
 	}
-	return called("space", ref, all, func(s wire.Space) (string, []string) { return s.ID, []string{s.Name} })
+	return called("space", ref, all, func(s wire.Space) naming { return naming{s.ID, []string{s.Name}, s.Name} })
 }
 
 // aChannel finds a channel by its id, its name with or without #, or SPACE/NAME.
@@ -72,10 +79,29 @@ func aChannel(ctx context.Context, c *client.Client, ref string) (wire.Channel, 
 	for _, space := range spaces {
 		nameOf[space.ID] = space.Name
 	}
-	return called("channel", ref, channels, func(ch wire.Channel) (string, []string) {
+	return called("channel", ref, channels, func(ch wire.Channel) naming {
 		space := nameOf[ch.SpaceID]
-		return ch.ID, []string{ch.Name, "#" + ch.Name, space + "/#" + ch.Name, space + "/" + ch.Name}
+		return naming{ch.ID, []string{ch.Name, "#" + ch.Name, space + "/" + ch.Name, space + "/#" + ch.Name}, space + "/" + ch.Name}
 	})
+}
+
+// freeName answers a channel's name without its #, unless another channel of the space has it.
+func freeName(ctx context.Context, c *client.Client, space, name, except string) (string, error) {
+	name = strings.TrimPrefix(name, "#")
+	there, err := allChannels(ctx, c, space)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range there {
+		if one.ID == except || !strings.EqualFold(one.Name, name) {
+			continue
+		}
+		if one.ArchivedAt != nil {
+			return "", fmt.Errorf("an archived channel of this space is called %s: `cairn channel unarchive %s` brings it back", one.Name, one.ID)
+		}
+		return "", fmt.Errorf("a channel of this space is called %s already: %s", one.Name, one.ID)
+	}
+	return name, nil
 }
 
 func allChannels(ctx context.Context, c *client.Client, space string) ([]wire.Channel, error) {
@@ -137,7 +163,7 @@ func aPrincipal(ctx context.Context, c *client.Client, ref string) (wire.Princip
 			return one, nil // it is unique, names are not
 		}
 	}
-	return called("person", ref, all, func(p wire.Principal) (string, []string) { return p.ID, []string{p.DisplayName} })
+	return called("person", ref, all, func(p wire.Principal) naming { return naming{p.ID, []string{p.DisplayName}, "@" + p.Handle} })
 }
 
 // aGroup finds a group by id or name.
@@ -149,7 +175,7 @@ func aGroup(ctx context.Context, c *client.Client, ref string) (wire.Group, erro
 	if err != nil {
 		return wire.Group{}, err
 	}
-	return called("group", ref, all, func(g wire.Group) (string, []string) { return g.ID, []string{g.Name} })
+	return called("group", ref, all, func(g wire.Group) naming { return naming{g.ID, []string{g.Name}, g.Name} })
 }
 
 // placeBook knows what spaces, channels and groups are called, by id.

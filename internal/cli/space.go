@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,15 +120,9 @@ func newChannelCreate(a *app) *cobra.Command {
 		if forum {
 			made.Kind = wire.ChannelForum
 		}
-		made.SpaceID, made.Name = space.ID, strings.TrimPrefix(args[1], "#")
-		there, err := allChannels(ctx, c, space.ID)
-		if err != nil {
+		made.SpaceID = space.ID
+		if made.Name, err = freeName(ctx, c, space.ID, args[1], ""); err != nil {
 			return err
-		}
-		for _, one := range there {
-			if strings.EqualFold(one.Name, made.Name) {
-				return fmt.Errorf("%s has a channel %s already: %s", space.Name, one.Name, one.ID)
-			}
 		}
 		channel, err := c.CreateChannel(ctx, made)
 		if err != nil {
@@ -200,6 +192,11 @@ func newChannelSet(a *app) *cobra.Command {
 		channel, err := aChannel(ctx, c, args[0])
 		if err != nil {
 			return err
+		}
+		if change.Name != nil {
+			if name, err = freeName(ctx, c, channel.SpaceID, name, channel.ID); err != nil {
+				return err
+			}
 		}
 		if channel, err = c.PatchChannel(ctx, channel.ID, change, channel.Version); err != nil {
 			return err

@@ -98,6 +98,7 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 	t.Run("what nobody signed in to leaves nothing behind", func(t *testing.T) {
 		elsewhere := newShell(t, "CAIRN_URL="+w.url)
 		elsewhere.refused(exitFailed, []string{"nobody is signed in to " + w.url}, "space", "list")
+		require.Contains(t, elsewhere.done("auth", "logout"), "signed out of "+w.url)
 		root := (&app{environ: elsewhere.environ}).getenv("XDG_CONFIG_HOME")
 		entries, err := os.ReadDir(filepath.Join(root, "cairn", "workspace"))
 		require.True(t, len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)), "%v %v", entries, err)
@@ -105,6 +106,12 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 	t.Run("the address is that of the server", func(t *testing.T) {
 		w.refused(exitUsage, []string{"without the path to its API: " + w.url}, "auth", "login", w.url+"/api/v1/")
 		w.refused(exitUsage, []string{"without the path to its API: " + w.url}, "auth", "login", w.url+"/v1")
+		for _, good := range []string{"http://api", "http://v1", "https://example.org/team/api", "https://example.org/v1x"} {
+			require.NoError(t, checkServer(good))
+		}
+		err := checkServer("http://me:secret@example.org")
+		require.ErrorContains(t, err, "CAIRN_URL")
+		require.NotContains(t, err.Error(), "secret")
 	})
 	t.Run("a code works once, and a password again and again", func(t *testing.T) {
 		w.refused(exitFailed, []string{"not right", "login-code"}, "auth", "login", "--code", "AAAA-BBBB-CCCC-DDDD")
@@ -168,8 +175,14 @@ func TestPlacesAndGrants(t *testing.T) {
 		w.refused(exitUsage, []string{"say what to change"}, "channel", "set", "general")
 
 		t.Run("a name stands for one channel of a space", func(t *testing.T) {
-			w.refused(exitFailed, []string{"Atelier has a channel general already: " + channel.ID}, "channel", "create", "Atelier", "#General")
-			require.Equal(t, "hash", decoded[wire.Channel](w.shell, "channel", "create", "Atelier", "#hash").Name)
+			w.refused(exitFailed, []string{"is called general already: " + channel.ID}, "channel", "create", "Atelier", "#General")
+			hash := decoded[wire.Channel](w.shell, "channel", "create", "Atelier", "#hash")
+			require.Equal(t, "hash", hash.Name)
+			w.refused(exitFailed, []string{"is called general already"}, "channel", "set", "hash", "--name", "general")
+			require.Equal(t, "Hash", decoded[wire.Channel](w.shell, "channel", "set", "hash", "--name", "#Hash").Name)
+			w.done("channel", "archive", "Hash")
+			w.refused(exitFailed, []string{"cairn channel unarchive " + hash.ID}, "channel", "create", "Atelier", "hash")
+			w.done("channel", "unarchive", "Hash")
 		})
 		t.Run("a name of several is told with their spaces", func(t *testing.T) {
 			w.done("space", "create", "Elsewhere")
@@ -208,7 +221,7 @@ func TestPlacesAndGrants(t *testing.T) {
 			require.Eventually(t, func() bool { return len(decoded[searchFound](w.shell, "ws", "search", "stone").Messages) == 1 },
 				time.Minute, 10*time.Millisecond, "the index follows")
 			out := w.done("ws", "search", "stone", "on")
-			require.Contains(t, out, "Atelier/#ideas\n")
+			require.Contains(t, out, "Atelier/#ideas  thread "+post.Thread.ID+"\n")
 			require.Contains(t, out, "stone on stone")
 			require.Contains(t, w.call("ws", "search", "nothing-of-this").errs, "none")
 			require.Contains(t, bob.call("ws", "search", "stone").errs, "none")

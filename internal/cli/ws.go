@@ -131,7 +131,7 @@ type searchFound struct {
 
 func newWSSearch(a *app) *cobra.Command {
 	limit := wsLines
-	cmd := &cobra.Command{Use: "search WORDS...", Short: "Find messages that have all of the words, the newest first", Args: fits}
+	cmd := &cobra.Command{Use: "search WORDS...", Short: "Find messages that have all of the words (the last may be a beginning), the newest first", Args: fits}
 	cmd.Flags().IntVarP(&limit, "lines", "n", wsLines, "print at most `N` messages")
 	cmd.RunE = a.signedIn(func(ctx context.Context, c *client.Client, args []string) error {
 		if limit < 1 || limit > maxWSLines {
@@ -141,12 +141,18 @@ func newWSSearch(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(searchFound{orEmpty(page.Items)}, func() error { return a.sayFound(ctx, c, page.Items) })
+		return a.show(searchFound{orEmpty(page.Items)}, func() error {
+			if err := a.sayFound(ctx, c, page.Items); err != nil || page.NextCursor == "" {
+				return err
+			}
+			a.remark("there are more: ask for more lines, or for more words")
+			return nil
+		})
 	})
 	return cmd
 }
 
-// sayFound prints messages under the names of their channels.
+// sayFound prints messages under the names of their channels and the ids of their threads.
 func (a *app) sayFound(ctx context.Context, c *client.Client, messages []wire.Message) error {
 	if len(messages) == 0 {
 		a.remark("none")
@@ -158,8 +164,8 @@ func (a *app) sayFound(ctx context.Context, c *client.Client, messages []wire.Me
 	}
 	places := placesOf(ctx, c)
 	for i, message := range messages {
-		if i == 0 || messages[i-1].ChannelID != message.ChannelID {
-			if err := a.say("%s", places.of(message.ChannelID)); err != nil {
+		if i == 0 || messages[i-1].ThreadID != message.ThreadID {
+			if err := a.say("%s  thread %s", places.of(message.ChannelID), message.ThreadID); err != nil {
 				return err
 			}
 		}

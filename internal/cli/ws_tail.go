@@ -56,7 +56,8 @@ type tailing struct {
 
 	channels map[string]string
 	handles  handleBook
-	looked   int // how often names were looked up
+	looked   int  // how often names were looked up
+	blind    bool // names could not be looked up on this connection
 }
 
 // maxLookups bounds how often names are asked for; later ones are shown by their ids.
@@ -78,6 +79,7 @@ func (t *tailing) Ready(ctx context.Context, ready wire.Ready, from client.Posit
 
 // Resumed goes on.
 func (t *tailing) Resumed(context.Context, wire.Resumed) error {
+	t.blind = false
 	t.remarkf("connected again")
 	return nil
 }
@@ -160,14 +162,20 @@ func (t *tailing) learn(ctx context.Context, event client.Event) {
 	if event.Actor != nil && event.Actor.ID != "" {
 		unknown = unknown || t.handles[event.Actor.ID] == ""
 	}
-	if unknown && t.looked < maxLookups {
+	if unknown && !t.blind && t.looked < maxLookups {
 		t.look(ctx)
 	}
 }
 
-// look reads names. Where they cannot be read, ids are shown.
+// lookLimit is how long events wait for names.
+const lookLimit = 10 * time.Second
+
+// look reads names. Where they cannot be read, ids are shown, until the next connection.
 func (t *tailing) look(ctx context.Context) {
 	t.looked++
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	defer func() { t.blind = ctx.Err() != nil }()
 	if handles, err := handlesOf(ctx, t.client); err == nil {
 		t.handles = handles
 	}

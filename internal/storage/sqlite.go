@@ -96,8 +96,8 @@ func checkFolder(path string) error {
 
 // mustStandAlone refuses a file that is not all there is of its database.
 func mustStandAlone(path string) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // SQLite keeps the log beside the file itself
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // SQLite keeps the log beside the file itself
 	}
 	info, err := os.Stat(path + "-wal")
 	switch {

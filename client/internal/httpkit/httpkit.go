@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -116,9 +115,6 @@ func Bare(err error) error {
 	}
 	return err
 }
-
-// CloseQuietly closes what was only read: nothing can be lost any more.
-func CloseQuietly(body io.Closer) { _ = body.Close() }
 
 // ParseWait reads a Retry-After, seconds or an HTTP date (RFC 9110 section 10.2.3), as a wait of at most limit; 0 when
 // absent or senseless.

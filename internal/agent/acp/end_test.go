@@ -112,6 +112,25 @@ read line; echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"no ke
 			require.ErrorAs(t, ended(t, agent), &exit)
 		}
 	})
+	t.Run("what is asked in the moment of its end hears why it ended", func(t *testing.T) {
+		t.Parallel()
+		for range 40 {
+			o := options(t, &recorder{})
+			o.Command = script(t, `read line; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
+read line; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}'; exit 3`)
+			agent := opened(t, o)
+			cancelled := make(chan error, 1)
+			go func() { cancelled <- agent.Cancel(t.Context()) }()
+			var exit *acp.ExitError
+			_, err := agent.Prompt(t.Context(), "anybody there?")
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, 3, exit.State.ExitCode())
+			if err := <-cancelled; err != nil {
+				require.ErrorAs(t, err, &exit)
+			}
+			require.ErrorAs(t, ended(t, agent), &exit)
+		}
+	})
 	t.Run("only the last 4 KiB of stderr are kept", func(t *testing.T) {
 		t.Parallel()
 		err := broken(t, options(t, &recorder{}), "stderr "+strings.Repeat("a", 5000), "stderr end", "die 1")

@@ -224,11 +224,7 @@ func TestDeletion(t *testing.T) {
 				reads := make(chan struct{}, 1)
 				go func() {
 					for {
-						content, err := bytesOf(w, ann, file.ID)
-						if err == nil && content != text {
-							err = fmt.Errorf("half of it: %q", content)
-						}
-						if err != nil {
+						if err := readsAll(w, ann, file.ID, text); err != nil {
 							ended <- err
 							return
 						}

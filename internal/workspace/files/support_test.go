@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -169,6 +170,20 @@ func get(w *team.Team, by authz.Caller, id string) wire.File {
 	file, err := w.Files.Get(w.Context(), by, id)
 	require.NoError(w, err)
 	return file
+}
+
+// readsAll reads a file, whose content is known, from any goroutine.
+func readsAll(w *team.Team, by authz.Caller, id, want string) error {
+	content, err := w.Files.Open(w.Context(), by, id)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	all, err := io.ReadAll(content)
+	if err == nil && string(all) != want {
+		err = fmt.Errorf("half of it: %q", all)
+	}
+	return err
 }
 
 // bytesOf reads a file as somebody.
