@@ -129,8 +129,8 @@ func (f *follower) until(t *testing.T, id string) {
 // goOn connects again, after a close that a client gets over by itself.
 func (f *follower) goOn(t *testing.T) {
 	t.Helper()
-	closing, is := errors.AsType[websocket.CloseError](f.s.end)
-	require.True(t, is, "the connection did not end with a code: %v", f.s.end)
+	closing, is := errors.AsType[websocket.CloseError](f.s.ended())
+	require.True(t, is, "the connection did not end with a code: %v", f.s.ended())
 	if code.Close(closing.Code) == code.CloseSessionInvalid {
 		f.s = connect(t, f.p, f.at)
 		return

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type socket struct {
 	cancel  context.CancelFunc
 	once    sync.Once
 	reading sync.Mutex // held while the connection is not read
+	paused  atomic.Bool
 }
 
 // dial opens a connection to where the person is, and reads hello.
@@ -115,6 +117,7 @@ func (s *socket) cut() {
 	s.once.Do(func() {
 		s.cancel()
 		_ = s.ws.CloseNow()
+		s.proceed()
 		for range s.frames { // the reader ends when its connection does
 		}
 	})
@@ -145,8 +148,16 @@ func (s *socket) read(ctx context.Context) {
 }
 
 // pause stops reading, so that what the server sends gets stuck; proceed goes on.
-func (s *socket) pause()   { s.reading.Lock() }
-func (s *socket) proceed() { s.reading.Unlock() }
+func (s *socket) pause() {
+	s.reading.Lock()
+	s.paused.Store(true)
+}
+
+func (s *socket) proceed() {
+	if s.paused.Swap(false) {
+		s.reading.Unlock()
+	}
+}
 
 // send writes an op. An error shows in what is read next.
 func (s *socket) send(op string, d any) {
@@ -196,8 +207,22 @@ func (s *socket) order(frame wirews.Frame) {
 func (s *socket) next() wirews.Frame {
 	s.t.Helper()
 	frame, ok := s.take()
-	require.True(s.t, ok, "no frame any more: %v; the connection had: %s", s.end, s.told())
+	if !ok {
+		require.Fail(s.t, "no frame any more", "%v; the connection had: %s", s.ended(), s.told())
+	}
 	return frame
+}
+
+// ended answers why take answered nothing.
+func (s *socket) ended() error {
+	select {
+	case _, open := <-s.frames:
+		if !open {
+			return s.end
+		}
+	default:
+	}
+	return errors.New("nothing came in time")
 }
 
 func (s *socket) told() string { return strings.Join(s.past[max(0, len(s.past)-8):], " | ") }
@@ -256,8 +281,9 @@ func (s *socket) closed(want code.Close) []wirews.Envelope {
 			}
 			continue
 		}
-		closing, is := errors.AsType[websocket.CloseError](s.end)
-		require.True(s.t, is, "the connection did not end with a code: %v; it had: %s", s.end, s.told())
+		end := s.ended()
+		closing, is := errors.AsType[websocket.CloseError](end)
+		require.True(s.t, is, "the connection did not end with a code: %v; it had: %s", end, s.told())
 		require.Equal(s.t, want, code.Close(closing.Code), "%s; the connection had: %s", closing.Reason, s.told())
 		return events
 	}

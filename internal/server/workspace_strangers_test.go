@@ -110,7 +110,10 @@ func drip(conn net.Conn, head string) error {
 
 func TestWorkspaceSlowReader(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, testkit.New(t, testkit.SQLite), 1, func(c *config.Config) { c.Sync.OutboundQueueMax = 64 })
+	f := newFleet(t, testkit.New(t, testkit.SQLite), 1, func(c *config.Config) {
+		c.Sync.OutboundQueueMax = 64
+		c.Sync.HeartbeatInterval = 10 * time.Minute // nobody here sends any, however long it takes
+	})
 	guest, other := f.guest("slow"), f.guest("good")
 	slow, good := connect(t, guest), connect(t, other)
 	slow.pause()
