@@ -11,7 +11,24 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Run(untilSignal(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// untilSignal answers a context that ends with the first signal. A second one ends the process at once, as the signal
+// does by itself: however soon it comes, it is not lost.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		second := <-signals
+		signal.Reset(second)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil || self.Signal(second) != nil { // not every system can; then the exit code says it
+			os.Exit(1)
+		}
+	}()
+	return ctx
 }
