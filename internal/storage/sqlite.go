@@ -58,7 +58,7 @@ func openSQLite(ctx context.Context, path string, options Options) (_ engine, er
 	if err := checkSQLite(ctx, path, options.Migrate); err != nil {
 		return nil, err
 	}
-	if e.keeper, err = newCheckpointer(path, options.Log); err != nil {
+	if e.keeper, err = newCheckpointer(ctx, path, options.Log); err != nil {
 		return nil, err
 	}
 	e.readers = newReaderPool(options.Readers)
@@ -128,8 +128,8 @@ func (e *sqliteEngine) now() time.Time {
 	return now
 }
 
-func (e *sqliteEngine) dial(context.Context, string) (link, error) {
-	conn, err := openConn(e.path, false)
+func (e *sqliteEngine) dial(ctx context.Context, _ string) (link, error) {
+	conn, err := openConn(ctx, e.path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (e *sqliteEngine) read(ctx context.Context, fn func(Tx) error) error {
 	}
 	defer func() { e.readers.give(conn) }()
 	if conn == nil {
-		if conn, err = openConn(e.path, true); err != nil {
+		if conn, err = openConn(ctx, e.path, true); err != nil {
 			return err
 		}
 	}

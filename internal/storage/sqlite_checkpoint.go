@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,8 +29,8 @@ type checkpointer struct {
 	done  int // pages of the log at the last request; belongs to the writer
 }
 
-func newCheckpointer(path string, log *slog.Logger) (*checkpointer, error) {
-	conn, err := openConn(path, false)
+func newCheckpointer(ctx context.Context, path string, log *slog.Logger) (*checkpointer, error) {
+	conn, err := openConn(ctx, path, false)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,15 @@ type preparedStatement struct {
 const maxPrepared = 256
 
 // openConn opens a connection to a file that exists.
-func openConn(path string, reader bool) (*sqliteConn, error) {
+func openConn(ctx context.Context, path string, reader bool) (c *sqliteConn, err error) {
+	err = untilFree(ctx, func() error {
+		c, err = connect(path, reader)
+		return err
+	})
+	return c, err
+}
+
+func connect(path string, reader bool) (*sqliteConn, error) {
 	guardOpened(path)
 	conn, err := sqlite3.OpenFlags(path, sqlite3.OPEN_READWRITE)
 	if err != nil {

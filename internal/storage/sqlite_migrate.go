@@ -145,17 +145,26 @@ func upSQLite(ctx context.Context, db *sql.DB, path string) error {
 	return useLog(ctx, db)
 }
 
-// useLog switches to a write-ahead log. Unlike other statements that one does not wait while another
-// process has the file, so it is repeated here.
+// useLog switches to a write-ahead log.
 func useLog(ctx context.Context, db *sql.DB) error {
+	err := untilFree(ctx, func() error {
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("switch to a write-ahead log: %w", err)
+	}
+	return nil
+}
+
+// untilFree repeats what names the journal mode: unlike other statements that one does not wait while another process has
+// the file, as the last one to leave has.
+func untilFree(ctx context.Context, do func() error) error {
 	deadline, wait := time.After(busyTimeout), newBackoff(env.Real())
 	for {
-		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, sqlite3.BUSY) || !wait.pause(ctx, deadline) {
-			return fmt.Errorf("switch to a write-ahead log: %w", err)
+		err := do()
+		if err == nil || !errors.Is(err, sqlite3.BUSY) || !wait.pause(ctx, deadline) {
+			return err
 		}
 	}
 }
